@@ -1,0 +1,1 @@
+//! Load tests in Rust that say where the time went.
