@@ -7,6 +7,8 @@ pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod plain;
 pub(crate) mod plan;
+#[cfg(test)]
+pub(crate) mod sample;
 pub(crate) mod span;
 pub(crate) mod stats;
 pub(crate) mod summarise;

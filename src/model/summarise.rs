@@ -303,3 +303,144 @@ fn rfc3339(unix_ns: u64) -> String {
         .map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::ThresholdText;
+    use super::super::sample;
+    use super::super::verdict::Verdict;
+    use super::*;
+
+    fn of(binaries: &[BinaryRun<'_>], health: Health, outcomes: Vec<Outcome>) -> Summary {
+        summarise(Inputs {
+            facts: &sample::facts(),
+            binaries,
+            joined: Joined::default(),
+            attribution: Vec::new(),
+            health,
+            outcomes,
+        })
+    }
+
+    fn valid() -> Health {
+        Health { valid: true, ..Health::default() }
+    }
+
+    fn run_of(edit: impl FnOnce(&mut ScenarioStats)) -> RunStats {
+        let mut stats = sample::stats();
+        edit(stats.load.get_mut(sample::SCENARIO).unwrap());
+        stats
+    }
+
+    #[test]
+    fn the_figures_add_up() {
+        let summary = sample::summary();
+        let count = |of: fn(&Step) -> u64| summary.steps.iter().map(of).sum::<u64>();
+        assert_eq!(summary.totals.requests, count(|step| step.count));
+        assert_eq!(summary.totals.requests, count(|step| step.status.values().sum()));
+        let rate = summary.totals.requests as f64 / summary.run.duration_s;
+        assert!((summary.totals.requests_per_s - rate).abs() < 1e-9 && (rate - 15.0).abs() < 1e-9);
+        let scenario = &summary.scenarios[0];
+        assert_eq!((scenario.iterations, scenario.vus_max), (600, 20));
+        assert!((scenario.vu_seconds / scenario.iteration_seconds - 1.0).abs() < 0.02);
+        for step in &summary.steps {
+            let latency = &step.latency_ms;
+            let ascending = [latency.min, latency.p50, latency.p90, latency.p95, latency.p99, latency.max];
+            assert!(ascending.is_sorted(), "{ascending:?}");
+            assert!(step.unloaded_ms.as_ref().unwrap().p50 < latency.min.unwrap());
+        }
+        for attribution in &summary.attribution {
+            let sum: f64 = attribution.operations.iter().map(|operation| operation.critical_ms).sum();
+            assert!((sum - attribution.mean_ms).abs() < 0.1);
+        }
+        assert_eq!(summary.run.started_at, "2026-11-30T13:45:01.000Z");
+        assert_eq!(
+            (summary.exit_code, summary.verdict),
+            (99, Verdict::Failed),
+            "one threshold does not hold"
+        );
+    }
+
+    #[test]
+    fn binaries_one_after_the_other_have_their_own_figures_and_one_total() {
+        let (infos, stats) = (sample::infos(), sample::stats());
+        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats };
+        let summary = of(&[binary("a"), binary("b")], valid(), Vec::new());
+        let packages: Vec<_> = summary.scenarios.iter().map(|scenario| scenario.package.as_str()).collect();
+        assert_eq!(packages, ["a", "b"]);
+        assert_eq!((summary.steps.len(), summary.thresholds.len(), summary.checks.len()), (6, 6, 2));
+        assert_eq!(summary.totals.requests, 3600);
+        assert!((summary.run.duration_s - 240.0).abs() < 1e-9);
+        assert!((summary.totals.requests_per_s - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_in_which_no_iteration_succeeded_could_not_run_and_says_the_commonest_error() {
+        let infos = sample::infos();
+        let refused = run_of(|stats| {
+            stats.failed_iterations = stats.iterations;
+            stats.errors.add("odd one", 1);
+            stats.errors.add("connection refused", 599);
+        });
+        let cut_off = run_of(|stats| (stats.iterations, stats.interrupted_iterations) = (0, 20));
+        let nothing = RunStats::default();
+        for (stats, words) in [
+            (&refused, "600 failed, most often (599 times) with: connection refused"),
+            (&cut_off, "20 were cut off"),
+            (&nothing, "none was started"),
+        ] {
+            let binary = BinaryRun { package: "p", scenarios: &infos, stats };
+            let summary = of(&[binary], valid(), Vec::new());
+            assert_eq!(summary.exit_code, 102);
+            let why = no_success(&summary.scenarios).unwrap();
+            assert!(why.contains(words), "{why}");
+        }
+        assert_eq!(no_success(&sample::summary().scenarios), None);
+    }
+
+    #[test]
+    fn the_exit_code_follows_the_documented_precedence() {
+        let infos = sample::infos();
+        let stats = sample::stats();
+        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats }];
+        let mut no_thresholds = infos.clone();
+        no_thresholds[0].thresholds.clear();
+        let passing = [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats }];
+        let invalid = Health::default();
+        assert_eq!(of(&passing, valid(), Vec::new()).exit_code, 0);
+        assert_eq!(of(&passing, invalid.clone(), Vec::new()).verdict, Verdict::Invalid);
+        assert_eq!(of(&binaries, invalid.clone(), Vec::new()).exit_code, 99);
+        let interrupted = of(&binaries, invalid, vec![Outcome::Terminated]);
+        assert_eq!((interrupted.exit_code, interrupted.verdict), (143, Verdict::Interrupted));
+    }
+
+    #[test]
+    fn doubts_that_the_figures_raise_become_warnings() {
+        let codes = |edit: fn(&mut ScenarioStats)| {
+            let mut infos = sample::infos();
+            let mut stats = run_of(edit);
+            // Beside a scenario that is well, so that the run itself has successes.
+            infos.push(ScenarioInfo { name: "well".into(), thresholds: Vec::new(), ..infos[0].clone() });
+            stats.load.insert("well".into(), sample::stats().load[sample::SCENARIO].clone());
+            let summary =
+                of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+            summary.health.warnings.iter().map(|warning| warning.code.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(|_| ()), [""; 0]);
+        assert_eq!(codes(|stats| stats.vu_ns += stats.vu_ns / 40), ["vu-seconds"]);
+        assert_eq!(codes(|stats| stats.failed_iterations = stats.iterations), ["scenario-without-success"]);
+    }
+
+    #[test]
+    fn what_the_listing_does_not_know_is_kept_and_a_threshold_that_cannot_be_read_fails() {
+        let mut infos = sample::infos();
+        infos[0].thresholds =
+            vec![ThresholdText { metric: "nonsense".into(), expression: "p(95)<1s".into() }];
+        let mut stats = sample::stats();
+        stats.load.insert("unlisted".into(), ScenarioStats::default());
+        let summary =
+            of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+        assert_eq!(summary.scenarios[1].executor, "unknown");
+        assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
+    }
+}

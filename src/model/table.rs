@@ -203,3 +203,84 @@ pub(crate) fn has_lower_bounds(summary: &Summary) -> bool {
 fn width(text: &str) -> usize {
     text.chars().count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::super::stats::StepKind;
+    use super::*;
+
+    #[test]
+    fn figures_are_the_last_words_of_each_line_whatever_was_measured() {
+        let mut summary = sample::summary();
+        let mut odd = summary.steps[0].clone();
+        odd.step = format!("GET /{}/\u{1b}[31mρ\n x", "long".repeat(12));
+        odd.kind = StepKind::Step;
+        odd.latency_ms.at_least = vec!["p95".into(), "p99".into()];
+        odd.count = 12_345_678_901;
+        let mut empty = summary.steps[0].clone();
+        (empty.step, empty.latency_ms) = ("nothing".into(), LatencyMs::default());
+        summary.steps.extend([odd, empty]);
+        let text = table(&summary, &Column::STANDARD);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + summary.steps.len());
+        let widths: Vec<usize> = lines.iter().map(|line| width(line)).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
+        for (line, step) in lines[2..].iter().zip(&summary.steps) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let figures = &words[words.len() - 6..];
+            assert_eq!(figures[0], step.count.to_string());
+            assert_eq!(figures[5], Column::P99.figure(step));
+        }
+        assert!(lines[5].contains(&"long".repeat(12)) && lines[5].contains(" ≥"), "{text}");
+        assert!(lines[6].ends_with(" -"), "{text}");
+    }
+
+    #[test]
+    fn rows_name_scenario_and_package_only_where_needed() {
+        let mut summary = sample::summary();
+        let label = |summary: &Summary| Labels::of(summary).label("p", "s", "GET /");
+        assert_eq!(label(&summary), "GET /");
+        let mut other = summary.scenarios[0].clone();
+        other.package = "other".into();
+        summary.scenarios.push(other);
+        assert_eq!(label(&summary), "p::s: GET /");
+        summary.scenarios[1].name = "other".into();
+        assert_eq!(label(&summary), "s: GET /");
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name_and_an_unknown_one_is_refused_with_the_nearest() {
+        let columns = Column::parse_list("avg, min,med,p90,max").unwrap();
+        assert_eq!(columns, [Column::Avg, Column::Min, Column::P50, Column::P90, Column::Max]);
+        for (_, column) in Column::NAMES {
+            let text = table(&sample::summary(), &[column]);
+            assert!(text.lines().next().unwrap().ends_with(column.header()));
+        }
+        let error = Column::parse_list("avg,p96").unwrap_err();
+        assert!(error.contains("`p96`") && error.contains("did you mean"), "{error}");
+        let error = Column::parse_list("throughput").unwrap_err();
+        assert!(error.contains("count, errors, 429s"), "{error}");
+    }
+
+    #[test]
+    fn milliseconds_keep_a_figure_that_is_below_one() {
+        for (value, want) in [
+            (None, "-"),
+            (Some(0.0), "0.0"),
+            (Some(0.045), "0.045"),
+            (Some(9.84), "9.8"),
+            (Some(1410.24), "1410.2"),
+        ] {
+            assert_eq!(ms(value), want);
+        }
+    }
+
+    #[test]
+    fn the_totals_line_names_what_was_interrupted_only_if_something_was() {
+        let mut sum = sample::summary().totals;
+        assert_eq!(totals(&sum), "totals: 1800 requests, 0 errors, 0 rate-limited, 15.0 req/s avg");
+        sum.interrupted = 3;
+        assert!(totals(&sum).contains("0 rate-limited, 3 interrupted, 15.0 req/s avg"));
+    }
+}
