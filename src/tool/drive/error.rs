@@ -15,7 +15,9 @@ pub(crate) enum DriveError {
     Socket(#[source] io::Error),
     #[error("cannot start {}", executable.display())]
     Spawn { executable: PathBuf, source: io::Error },
-    #[error("{target} ended ({status}) without a word; does its target have `harness = false`, and does its main call loadtest::main?")]
+    #[error(
+        "{target} ended ({status}) without a word; does its target have `harness = false`, and does its main call loadtest::main?"
+    )]
     NoHello { target: String, status: ExitStatus },
     #[error("{target} said nothing within {}", duration::format(*.within))]
     Silent { target: String, within: Duration },
