@@ -9,3 +9,9 @@ mod runtime;
 mod sys;
 #[cfg(feature = "cli")]
 mod tool;
+
+#[doc(hidden)]
+#[cfg(feature = "cli")]
+pub mod __cli {
+    pub use crate::tool::cli::main;
+}

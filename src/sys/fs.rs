@@ -1,5 +1,6 @@
-//! Files that appear whole or not at all.
+//! Files that appear whole or not at all, and private ones that grow.
 
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,4 +13,22 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.as_file().sync_all()?;
     temporary.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Opens `path` for appending; it and its folder, where new, are for this user alone.
+pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    let mut folders = DirBuilder::new();
+    folders.recursive(true);
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        folders.mode(0o700);
+        options.mode(0o600);
+    }
+    if let Some(folder) = path.parent() {
+        folders.create(folder)?;
+    }
+    options.open(path)
 }

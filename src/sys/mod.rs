@@ -3,6 +3,12 @@
 pub(crate) mod clock;
 pub(crate) mod env;
 #[cfg(feature = "cli")]
+pub(crate) mod family;
+#[cfg(feature = "cli")]
 pub(crate) mod fs;
 #[cfg(feature = "cli")]
+pub(crate) mod proc;
+#[cfg(feature = "cli")]
 pub(crate) mod process;
+#[cfg(feature = "cli")]
+pub(crate) mod signal;
