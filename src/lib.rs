@@ -28,3 +28,9 @@ pub mod prelude {
     pub use super::{Result, Scenario, Vu, millis, mins, scenario, secs, stage, stateful};
     pub use std::time::Duration;
 }
+
+#[doc(hidden)]
+#[cfg(feature = "cli")]
+pub mod __cli {
+    pub use crate::tool::cli::main;
+}

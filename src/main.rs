@@ -1,1 +1,5 @@
-fn main() {}
+//! The cargo subcommand.
+
+fn main() -> std::process::ExitCode {
+    loadtest::__cli::main()
+}

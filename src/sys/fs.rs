@@ -108,3 +108,15 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
+
+/// Opens `path` for appending; it and its folder, where new, are for this user alone.
+pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        create_private_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

@@ -3,5 +3,11 @@
 pub(crate) mod clock;
 pub(crate) mod env;
 #[cfg(feature = "cli")]
+pub(crate) mod family;
+#[cfg(feature = "cli")]
 pub(crate) mod fs;
+#[cfg(feature = "cli")]
+pub(crate) mod proc;
 pub(crate) mod process;
+#[cfg(feature = "cli")]
+pub(crate) mod signal;

@@ -5,3 +5,6 @@ pub(crate) mod drive;
 pub(crate) mod report;
 #[expect(dead_code, unused_imports, reason = "filled in step by step")]
 pub(crate) mod results;
+pub(crate) mod cli;
+#[cfg_attr(not(test), expect(dead_code, reason = "filled in step by step"))]
+pub(crate) mod services;

@@ -1,0 +1,59 @@
+//! What a service is: its program, its environment, and how to tell that it is ready.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One service of the run. Strings may hold [placeholders](super::placeholders).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceSpec {
+    /// Letters, digits, `-`, `_` and `.`; also the name of its log file.
+    pub(crate) name: String,
+    pub(crate) program: Program,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    /// The folder it is started in.
+    pub(crate) dir: PathBuf,
+    /// The port `{port}` stands for; a free one where it is `None`.
+    pub(crate) port: Option<u16>,
+    /// `None`: something listens on its port, where it has one, else it was started.
+    pub(crate) ready: Option<Ready>,
+    pub(crate) ready_timeout: Duration,
+}
+
+impl ServiceSpec {
+    pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// All strings in which placeholders are filled in.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let command = match &self.program {
+            Program::Built(_) => None,
+            Program::Command(command) => Some(command),
+        };
+        let ready = match &self.ready {
+            Some(Ready::Http { url: text } | Ready::Tcp { address: text }) => Some(text),
+            Some(Ready::LogLine { .. }) | None => None,
+        };
+        let texts = command.into_iter().chain(&self.args).chain(self.env.values()).chain(ready);
+        texts.map(String::as_str)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// A path, taken as it is.
+    Built(PathBuf),
+    /// A path, or a name to be looked up in `PATH`.
+    Command(String),
+}
+
+/// How to tell that a service is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// A GET answers with 2xx or 3xx.
+    Http { url: String },
+    /// `host:port` takes a connection.
+    Tcp { address: String },
+    /// A line of its output contains this text.
+    LogLine { contains: String },
+}
