@@ -308,12 +308,13 @@ mod tests {
 
     use super::super::testing::{request, span};
     use super::*;
+    use crate::model::span::LoadSpan;
     use crate::model::summary::Operation;
 
     const MS: u64 = 1_000_000;
 
     /// A request of `ms`, of which all but 10 is `bcrypt`'s, in a trace of its own.
-    fn trace(id: u64, ms: u64, change: impl FnOnce(&mut crate::model::span::LoadSpan)) -> Vec<Span> {
+    fn trace(id: u64, ms: u64, change: impl FnOnce(&mut LoadSpan)) -> Vec<Span> {
         let spans = [
             request(1, "r").at(0, ms * MS).with(change),
             span(2).named("gw").server("gw").under(1).at(2 * MS, (ms - 2) * MS),
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.band).collect::<Vec<_>>(), [Band::P95, Band::All]);
         let [tail, all] = rows.as_slice() else { unreachable!() };
         assert_eq!((tail.package.as_str(), tail.scenario.as_str(), tail.step.as_str()), ("blog", "s", "r"));
-        // The histogram's buckets above 1024 ms are 1 ms wide (0.1%).
+        // The histogram's buckets are 1 ms wide there.
         assert_eq!((tail.requests, tail.requests_in_band), (1000, 31));
         assert_eq!((tail.band_ms, tail.mean_ms), ([1035.0, 1065.0], 1050.0));
         let names: Vec<_> = tail.operations.iter().map(|row| row.operation.as_str()).collect();
@@ -381,8 +382,9 @@ mod tests {
         assert_eq!((network.service.as_str(), network.kind.as_str()), ("-", "pseudo"));
         assert_eq!((network.critical_ms, network.unloaded_ms), (4.0, Some(4.0)));
         assert_eq!((all.requests_in_band, all.mean_ms), (1000, 600.5));
-        assert_eq!(row(all, "bcrypt").critical_ms, 590.5);
-        rows.iter().for_each(sums_to_its_mean);
+        assert_eq!((row(all, "bcrypt").critical_ms, row(all, "bcrypt").calls), (590.5, 1.0));
+        sums_to_its_mean(tail);
+        sums_to_its_mean(all);
         let slowest: Vec<_> = all.slowest.iter().map(|slow| slow.duration_ms).collect();
         assert_eq!(slowest, [1100.0, 1099.0, 1098.0]);
     }
@@ -427,21 +429,28 @@ mod tests {
     }
 
     #[test]
+    fn the_operations_of_a_trace_are_named_by_their_paths() {
+        let mut attributor = Attributor::default();
+        let reduced = attributor.reduce(&trace(1, 100, |_| {}));
+        let longest = reduced.paths[0].ops.iter().max_by_key(|cost| cost.critical_ns).unwrap();
+        let path = attributor.operations().path(longest.op);
+        assert_eq!(path.iter().map(|label| &*label.name).collect::<Vec<_>>(), ["gw", "bcrypt"]);
+    }
+
+    #[test]
     fn weights_undo_unequal_sampling() {
         // Slow requests are one in ten of 4000. All of the slow were traced, a fifth of the fast.
         let (fast, slow) = (50, 550);
         let all = (0..4000_u64).map(|id| (id, if id % 10 == 0 { slow } else { fast }));
-        let sampled = all.filter(|(id, ms)| *ms == slow || id % 5 == 1);
-        let attributor = of(sampled.map(|(id, ms)| {
-            trace(id, ms, |load| load.weight = if ms == slow { 1.0 } else { 5.0 })
-        }));
+        let sampled = all.filter(|(id, ms)| *ms == slow || id / 10 % 5 == 0);
+        let attributor =
+            of(sampled
+                .map(|(id, ms)| trace(id, ms, |load| load.weight = if ms == slow { 1.0 } else { 5.0 })));
         let rows = attributor.attributions("p", |_, _| None);
-        // 0.9 × 50 + 0.1 × 550 = 100, with bcrypt's 90 of it. The sample holds 400 slow and 800 fast (every second
-        // of the ids that leave 1 by 5 is 6 by 10; none is a multiple of 10): 400 × 550 + 800 × 5 × 50 over 4400.
-        let (mean, truth) = (420_000.0 / 4400.0, 90.0 / 100.0);
-        assert!((rows[0].mean_ms - mean).abs() < 1e-3, "{}", rows[0].mean_ms);
+        // 0.9 × 50 + 0.1 × 550 = 100, and 10 of each request is not bcrypt's. Without weights it would be 229.
+        assert_eq!((rows[0].requests, rows[0].mean_ms), (400 + 720, 100.0));
         let bcrypt = row(&rows[0], "bcrypt");
-        assert!((bcrypt.share - truth).abs() < 0.01, "{}", bcrypt.share);
+        assert_eq!((bcrypt.critical_ms, bcrypt.share, bcrypt.calls), (90.0, 0.9, 1.0));
         sums_to_its_mean(&rows[0]);
     }
 
@@ -456,7 +465,7 @@ mod tests {
             ]
         };
         let rows = of((1..=30).map(third)).attributions("p", |_, _| None);
-        assert_eq!(rows[0].mean_ms, 0.001);
+        assert_eq!((rows[0].mean_ms, rows[0].operations.len()), (0.001, 3));
         sums_to_its_mean(&rows[0]);
     }
 

@@ -14,8 +14,7 @@ const HALF_WIDTHS: [f64; 8] = [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0];
 pub(super) fn tail(durations_ns: &[u64], all: &Latency) -> (Band, Vec<bool>) {
     for half in HALF_WIDTHS {
         let Some((from, to)) = cuts(all, 95.0 - half, 95.0 + half) else { break };
-        let inside: Vec<bool> =
-            durations_ns.iter().map(|ns| (from..=to).contains(&to_micros(*ns))).collect();
+        let inside: Vec<bool> = durations_ns.iter().map(|ns| (from..=to).contains(&to_micros(*ns))).collect();
         if inside.iter().filter(|inside| **inside).count() >= ENOUGH {
             return (Band::P95, inside);
         }
@@ -29,10 +28,7 @@ pub(super) fn tail(durations_ns: &[u64], all: &Latency) -> (Band, Vec<bool>) {
 fn cuts(all: &Latency, low: f64, high: f64) -> Option<(u64, u64)> {
     let (low, high) = (all.percentile(low)?, all.percentile(high)?);
     let buckets = all.histogram();
-    Some((
-        buckets.lowest_equivalent(to_micros(low.nanos)),
-        buckets.highest_equivalent(to_micros(high.nanos)),
-    ))
+    Some((buckets.lowest_equivalent(to_micros(low.nanos)), buckets.highest_equivalent(to_micros(high.nanos))))
 }
 
 /// As [`Latency`] rounds.
@@ -50,8 +46,7 @@ mod tests {
     fn of(count: u64, every: u64) -> (Band, Vec<u64>) {
         let mut all = Latency::default();
         (1..=count).for_each(|ms| all.record(Duration::from_millis(ms)));
-        let traced: Vec<u64> =
-            (1..=count).filter(|ms| ms % every == 0).map(|ms| ms * 1_000_000).collect();
+        let traced: Vec<u64> = (1..=count).filter(|ms| ms % every == 0).map(|ms| ms * 1_000_000).collect();
         let (band, inside) = tail(&traced, &all);
         let held = traced.iter().zip(inside).filter(|(_, inside)| *inside);
         (band, held.map(|(ns, _)| ns / 1_000_000).collect())

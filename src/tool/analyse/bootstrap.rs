@@ -59,8 +59,7 @@ mod tests {
         // Each iteration's share is 0.2 or 0.6 at even odds, its total 1: the true share is 0.4.
         let mut random = fastrand::Rng::with_seed(3);
         let held = (0..200).filter(|_| {
-            let groups: Vec<_> =
-                (0..100).map(|_| vec![if random.bool() { 0.6 } else { 0.2 }, 1.0]).collect();
+            let groups: Vec<_> = (0..100).map(|_| vec![if random.bool() { 0.6 } else { 0.2 }, 1.0]).collect();
             let [low, high] = share_intervals(&groups)[0];
             (low..=high).contains(&0.4)
         });

@@ -74,8 +74,10 @@ fn generator_cpu(busiest: f64) -> Option<Warning> {
     } else {
         return None;
     };
-    let text =
-        format!("a worker thread of the generator used {} of a core, {consequence}; {advice}.", percent(busiest));
+    let text = format!(
+        "a worker thread of the generator used {} of a core, {consequence}; {advice}.",
+        percent(busiest)
+    );
     Some(Warning::new("generator-cpu", text))
 }
 
@@ -102,18 +104,24 @@ fn cpu_shared(seen: &Observed<'_>) -> Option<Warning> {
     if host < HOST_BUSY && waited(sufferer) < WAITED {
         return None;
     }
-    let mut text = format!("{} used {} of this host's CPU", user.name, percent(user.cpu_share));
-    if let Some(ratio) = user.runqueue_wait_ratio {
-        text += &format!(" and waited {} as long for it", times(ratio));
-    }
+    let own_wait =
+        user.runqueue_wait_ratio.map(|ratio| format!(" and waited {} as long for it", times(ratio)));
+    let share = percent(user.cpu_share);
+    let mut parts =
+        vec![format!("{} used {share} of this host's CPU{}", user.name, own_wait.unwrap_or_default())];
     if waited(sufferer) >= WAITED && waited(sufferer) > waited(user) {
-        text += &format!("; {} waited {} as long for it as it had it", sufferer.name, times(waited(sufferer)));
+        parts.push(format!(
+            "{} waited {} as long for it as it had it",
+            sufferer.name,
+            times(waited(sufferer))
+        ));
     }
-    if let Some(generator) = seen.generator_cpu_share {
-        text += &format!("; the generator used {}", percent(generator));
-    }
-    text += ". Services and generator share this machine: compare runs with each other, not these milliseconds \
-             with production.";
+    parts.extend(seen.generator_cpu_share.map(|share| format!("the generator used {}", percent(share))));
+    let text = format!(
+        "{}. Services and generator share this machine: compare runs with each other, not these milliseconds with \
+         production.",
+        parts.join("; ")
+    );
     Some(Warning::new("cpu-shared", text))
 }
 

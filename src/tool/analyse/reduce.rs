@@ -139,9 +139,9 @@ fn find_gaps(tree: &Tree<'_>, steps: &[usize]) -> Vec<Option<NotJoined>> {
     let mut gaps = vec![None; tree.nodes.len()];
     for at in steps {
         let node = &tree.nodes[*at];
-        let is_request = node.step().is_some_and(|load| {
-            matches!(load.role, LoadRole::Step { kind: StepKind::Request, .. })
-        });
+        let is_request = node
+            .step()
+            .is_some_and(|load| matches!(load.role, LoadRole::Step { kind: StepKind::Request, .. }));
         if is_request && !is_answered(tree, *at) {
             let failed = node.span.error;
             gaps[*at] = Some(if failed { NotJoined::RequestFailed } else { NotJoined::NoServerSpan });
@@ -208,8 +208,7 @@ mod tests {
     #[track_caller]
     fn check(spans: &[Span], id: u64, want: &[(&str, u64, u32)]) {
         let got = costs(spans).remove(&id).expect("the step has a row");
-        let want: Costs =
-            want.iter().map(|(path, ns, calls)| ((*path).to_owned(), (*ns, *calls))).collect();
+        let want: Costs = want.iter().map(|(path, ns, calls)| ((*path).to_owned(), (*ns, *calls))).collect();
         assert_eq!(got, want);
     }
 
@@ -315,11 +314,7 @@ mod tests {
                 span(2).named("gw").server("gw").under(1).at(10_100 + off, 10_900 + off),
                 span(3).named("db").of("gw").under(2).at(10_200 + off, 10_500 + off),
             ];
-            check(
-                &spans,
-                1,
-                &[("-:(client → server)", 200, 1), ("gw:gw", 500, 1), ("gw:gw/gw:db", 300, 1)],
-            );
+            check(&spans, 1, &[("-:(client → server)", 200, 1), ("gw:gw", 500, 1), ("gw:gw/gw:db", 300, 1)]);
         }
     }
 
@@ -355,13 +350,8 @@ mod tests {
     #[test]
     fn several_attempts_are_calls_of_one_operation() {
         let attempt = |id, start, end| span(id).named("GET /u").client("gw").under(2).at(start, end);
-        let spans =
-            served_with([attempt(3, 100, 300), attempt(4, 400, 600), attempt(5, 600, 850)]);
-        check(
-            &spans,
-            1,
-            &[("-:(client → server)", 200, 1), ("gw:gw", 150, 1), ("gw:gw/gw:GET /u", 650, 3)],
-        );
+        let spans = served_with([attempt(3, 100, 300), attempt(4, 400, 600), attempt(5, 600, 850)]);
+        check(&spans, 1, &[("-:(client → server)", 200, 1), ("gw:gw", 150, 1), ("gw:gw/gw:GET /u", 650, 3)]);
     }
 
     #[test]

@@ -91,17 +91,13 @@ impl TraceReservoir {
         }
         let cell = cells.into_iter().min_by_key(|cell| (self.size(cell), cell.clone()));
         let new = Kept { rank: rank(trace), trace, bytes };
-        match cell.and_then(|cell| Some((self.make_room(&cell, new)?, cell))) {
-            Some((gone, cell)) => {
-                self.insert(cell, new);
-                self.refused += gone.len() as u64;
-                if gone.is_empty() { Decision::Keep } else { Decision::Replace(gone) }
-            }
-            None => {
-                self.refused += 1;
-                Decision::Refuse
-            }
-        }
+        let Some((gone, cell)) = cell.and_then(|cell| Some((self.make_room(&cell, new)?, cell))) else {
+            self.refused += 1;
+            return Decision::Refuse;
+        };
+        self.insert(cell, new);
+        self.refused += gone.len() as u64;
+        if gone.is_empty() { Decision::Keep } else { Decision::Replace(gone) }
     }
 
     /// Traces that were offered and are not kept.
@@ -138,12 +134,11 @@ impl TraceReservoir {
             let fullest = self.by_size.last().filter(|(most, highest, fullest)| {
                 !full && fullest != cell && (size + 1, new.rank) < (*most, *highest)
             });
-            let victim = match fullest {
-                Some((_, _, fullest)) => self.worst(fullest).map(|kept| (fullest.clone(), kept)),
-                None => {
-                    let own = self.worst(cell).filter(|kept| new.rank < kept.rank);
-                    own.map(|kept| (cell.clone(), kept))
-                }
+            let victim = if let Some((_, _, fullest)) = fullest {
+                self.worst(fullest).map(|kept| (fullest.clone(), kept))
+            } else {
+                let own = self.worst(cell).filter(|kept| new.rank < kept.rank);
+                own.map(|kept| (cell.clone(), kept))
             };
             let Some((from, kept)) = victim else {
                 for (cell, kept) in gone {
@@ -189,6 +184,9 @@ impl TraceReservoir {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::op::Operations;
+    use super::super::reduce::reduce;
+    use super::super::testing::request;
     use super::*;
 
     fn cell(step: &str, minute: u64, band: u32) -> Cell {
@@ -209,6 +207,20 @@ mod tests {
             }
         }
         kept
+    }
+
+    #[test]
+    fn requests_of_a_step_and_minute_within_a_factor_of_two_share_a_cell() {
+        let of = |start_s: u64, millis: u64| {
+            let start = start_s * 1_000_000_000;
+            let spans = [request(1, "r").at(start, start + millis * 1_000_000)];
+            let reduced = reduce(&spans, &mut Operations::default());
+            Cell::of(&reduced.paths[0])
+        };
+        assert_eq!(of(60, 17), of(119, 32));
+        assert_ne!(of(60, 17), of(120, 17));
+        assert_ne!(of(60, 17), of(60, 34));
+        assert_eq!(of(0, 0).band, 0);
     }
 
     #[test]

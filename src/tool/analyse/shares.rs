@@ -100,11 +100,7 @@ fn rank(requests: &[&Request], table: &Operations) -> Vec<(LabelId, Sum)> {
 }
 
 /// For each iteration its weighted time by row, and its weighted total last; beyond a number, for groups of them.
-fn group(
-    requests: &[&Request],
-    rows: usize,
-    row_of: impl Fn(super::op::OpId) -> usize,
-) -> Vec<Vec<f64>> {
+fn group(requests: &[&Request], rows: usize, row_of: impl Fn(super::op::OpId) -> usize) -> Vec<Vec<f64>> {
     let mut traces: Vec<TraceId> = requests.iter().map(|request| request.trace).collect();
     traces.sort_unstable();
     traces.dedup();

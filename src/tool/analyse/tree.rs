@@ -122,9 +122,8 @@ impl<'a> Tree<'a> {
         let mut done = 0;
         while done < self.top_down.len() {
             let node = self.top_down[done];
-            self.top_down.extend_from_slice(
-                &self.children[self.first_child[node]..self.first_child[node + 1]],
-            );
+            self.top_down
+                .extend_from_slice(&self.children[self.first_child[node]..self.first_child[node + 1]]);
             done += 1;
         }
     }
@@ -196,8 +195,7 @@ fn parent_of(span: &Span, places: &HashMap<Place, usize>, spans: &[&Span]) -> Op
     match (client_side(id), server_side(id)) {
         // Of a shared id's two halves, the one in the same service; work is below the server as a rule.
         (Some(client), Some(server)) => {
-            let of_client =
-                spans[client].service == span.service && spans[server].service != span.service;
+            let of_client = spans[client].service == span.service && spans[server].service != span.service;
             Some(if of_client { client } else { server })
         }
         (one, other) => one.or(other),
