@@ -8,3 +8,5 @@ pub(crate) mod results;
 pub(crate) mod cli;
 #[cfg_attr(not(test), expect(dead_code, reason = "filled in step by step"))]
 pub(crate) mod services;
+#[cfg_attr(not(test), expect(dead_code, reason = "the run command that calls it is being written"))]
+pub(crate) mod analyse;

@@ -1,0 +1,268 @@
+//! Whether the generator was fit to measure, and what else a reader should know before believing the figures.
+
+use std::collections::BTreeMap;
+
+use crate::model::event::Warning;
+use crate::model::summary::{Process, Trace};
+
+/// CPU of one worker thread, of one core.
+const WORKER_WARN: f64 = 0.80;
+const WORKER_INVALID: f64 = 0.95;
+/// By how much the users' time and the sum of iteration times may differ.
+const TIMES_DIFFER: f64 = 0.02;
+/// The share of the host's CPU above which programs on it are in each other's way.
+const HOST_BUSY: f64 = 0.70;
+/// Waiting for a CPU as long as having one.
+const WAITED: f64 = 1.0;
+/// The share of traced requests that should be joined with their server spans.
+const JOINED: f64 = 0.99;
+
+/// What was seen of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observed<'a> {
+    /// For each worker thread of the generator, the part of the load's time that it had a CPU, 0 to 1.
+    pub(crate) worker_cpu: &'a [f64],
+    pub(crate) scenarios: &'a [UserTime<'a>],
+    /// The services on this host.
+    pub(crate) services: &'a [Process],
+    /// Of all cores, 0 to 1.
+    pub(crate) generator_cpu_share: Option<f64>,
+    pub(crate) host_cpu_share: Option<f64>,
+    /// Spans that the scenario process could not deliver.
+    pub(crate) spans_dropped: u64,
+    /// Spans or traces that the receiver had no room for.
+    pub(crate) spans_refused: u64,
+    pub(crate) trace: Option<&'a Trace>,
+}
+
+/// A scenario's time, told twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UserTime<'a> {
+    pub(crate) scenario: &'a str,
+    /// Time that users spent in the loop.
+    pub(crate) vu_seconds: f64,
+    /// Sum of iteration times, of the interrupted ones too.
+    pub(crate) iteration_seconds: f64,
+}
+
+/// What to say of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The figures are the system's and not the generator's.
+    pub(crate) valid: bool,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Judges a run.
+pub(crate) fn judge(seen: &Observed<'_>) -> Verdict {
+    let busiest = seen.worker_cpu.iter().copied().fold(0.0, f64::max);
+    let mut warnings = Vec::new();
+    warnings.extend(generator_cpu(busiest));
+    warnings.extend(seen.scenarios.iter().filter_map(times_differ));
+    warnings.extend(cpu_shared(seen));
+    warnings.extend(spans_lost(seen));
+    warnings.extend(seen.trace.and_then(not_joined));
+    Verdict { valid: busiest <= WORKER_INVALID, warnings }
+}
+
+fn generator_cpu(busiest: f64) -> Option<Warning> {
+    let advice = "use fewer virtual users, more worker threads, or a machine for the generator alone";
+    let consequence = if busiest > WORKER_INVALID {
+        "so the latencies are its own as much as the system's: this measurement is invalid"
+    } else if busiest > WORKER_WARN {
+        "so latencies may be partly its own"
+    } else {
+        return None;
+    };
+    let text = format!(
+        "a worker thread of the generator used {} of a core, {consequence}; {advice}.",
+        percent(busiest)
+    );
+    Some(Warning::new("generator-cpu", text))
+}
+
+fn times_differ(time: &UserTime<'_>) -> Option<Warning> {
+    let difference = (time.vu_seconds - time.iteration_seconds).abs();
+    (time.vu_seconds > 0.0 && difference > TIMES_DIFFER * time.vu_seconds).then(|| {
+        let UserTime { scenario, vu_seconds, iteration_seconds } = time;
+        let text = format!(
+            "the users of {scenario} spent {vu_seconds:.1} s, their iterations took {iteration_seconds:.1} s \
+             together: the generator lost {} between iterations, so the load was lower than asked for.",
+            percent(difference / vu_seconds),
+        );
+        Warning::new("vu-time", text)
+    })
+}
+
+/// Says who used this host's CPU and who waited for it, once they are in each other's way.
+fn cpu_shared(seen: &Observed<'_>) -> Option<Warning> {
+    let waited = |process: &Process| process.runqueue_wait_ratio.unwrap_or(0.0);
+    let user = seen.services.iter().max_by(|a, b| a.cpu_share.total_cmp(&b.cpu_share))?;
+    let sufferer = seen.services.iter().max_by(|a, b| waited(a).total_cmp(&waited(b)))?;
+    let sum: f64 = seen.services.iter().map(|process| process.cpu_share).sum();
+    let host = seen.host_cpu_share.unwrap_or(sum + seen.generator_cpu_share.unwrap_or(0.0));
+    if host < HOST_BUSY && waited(sufferer) < WAITED {
+        return None;
+    }
+    let own_wait =
+        user.runqueue_wait_ratio.map(|ratio| format!(" and waited {} as long for it", times(ratio)));
+    let share = percent(user.cpu_share);
+    let mut parts =
+        vec![format!("{} used {share} of this host's CPU{}", user.name, own_wait.unwrap_or_default())];
+    if waited(sufferer) >= WAITED && waited(sufferer) > waited(user) {
+        parts.push(format!(
+            "{} waited {} as long for it as it had it",
+            sufferer.name,
+            times(waited(sufferer))
+        ));
+    }
+    parts.extend(seen.generator_cpu_share.map(|share| format!("the generator used {}", percent(share))));
+    let text = format!(
+        "{}. Services and generator share this machine: compare runs with each other, not these milliseconds with \
+         production.",
+        parts.join("; ")
+    );
+    Some(Warning::new("cpu-shared", text))
+}
+
+fn spans_lost(seen: &Observed<'_>) -> Option<Warning> {
+    let lost = [
+        (seen.spans_dropped, "could not be sent by the scenario process"),
+        (seen.spans_refused, "found the receiver full"),
+    ];
+    let parts: Vec<String> = lost
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("{count} {} {why}", if *count == 1 { "span" } else { "spans" }))
+        .collect();
+    (!parts.is_empty()).then(|| {
+        let text = format!(
+            "{}: where the time went rests on fewer requests. Trace less, with --trace rate:N/s.",
+            parts.join(", ")
+        );
+        Warning::new("spans-dropped", text)
+    })
+}
+
+fn not_joined(trace: &Trace) -> Option<Warning> {
+    let share = trace.requests_joined_share.filter(|share| *share < JOINED)?;
+    let Trace { requests_traced, requests_joined, .. } = trace;
+    let text = format!(
+        "{requests_joined} of {requests_traced} traced requests ({}) were joined with all their server spans{}. \
+         `cargo loadtest doctor` says which link is missing.",
+        // Never rounded up to a share that would be no cause to warn.
+        percent((share * 100.0).floor() / 100.0),
+        reasons(&trace.not_joined),
+    );
+    Some(Warning::new("not-joined", text))
+}
+
+fn reasons(counts: &BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let counts: Vec<_> = counts.into_iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if counts.is_empty() { String::new() } else { format!(" (not: {})", counts.join(", ")) }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 1.95 { format!("{ratio:.1}×") } else { format!("{ratio:.0}×") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, cpu_share: f64, runqueue_wait_ratio: Option<f64>) -> Process {
+        Process { name: name.into(), pid: 1, cpu_share, runqueue_wait_ratio, rss_bytes_max: None }
+    }
+
+    #[test]
+    fn a_worker_thread_near_its_limit_is_doubted_and_beyond_it_invalid() {
+        for (cpu, valid, warned) in
+            [(0.8, true, false), (0.81, true, true), (0.95, true, true), (0.96, false, true)]
+        {
+            let verdict = judge(&Observed { worker_cpu: &[0.1, cpu], ..Observed::default() });
+            assert_eq!((verdict.valid, !verdict.warnings.is_empty()), (valid, warned), "{cpu}");
+            if warned {
+                assert_eq!(verdict.warnings[0].code, "generator-cpu");
+                assert_eq!(verdict.warnings[0].message.contains("invalid"), !valid);
+            }
+        }
+        assert_eq!(judge(&Observed::default()), Verdict { valid: true, warnings: vec![] });
+    }
+
+    #[test]
+    fn users_time_and_iteration_times_that_differ_by_more_than_2_percent_are_told() {
+        for (vu_seconds, iteration_seconds, warned) in
+            [(100.0, 98.1, false), (100.0, 97.9, true), (100.0, 102.1, true), (0.0, 0.0, false)]
+        {
+            let scenarios = [UserTime { scenario: "auth", vu_seconds, iteration_seconds }];
+            let verdict = judge(&Observed { scenarios: &scenarios, ..Observed::default() });
+            assert!(verdict.valid);
+            assert_eq!(verdict.warnings.len(), usize::from(warned), "{vu_seconds} {iteration_seconds}");
+        }
+    }
+
+    #[test]
+    fn a_shared_cpu_is_told_with_who_used_it_and_who_waited() {
+        let message = |services: &[Process]| {
+            let seen = Observed { services, generator_cpu_share: Some(0.03), ..Observed::default() };
+            judge(&seen).warnings.pop().map(|warning| warning.message)
+        };
+        let end = ". Services and generator share this machine: compare runs with each other, not these \
+                   milliseconds with production.";
+        let auth = || service("auth", 0.91, Some(7.2));
+        assert_eq!(
+            message(&[service("user", 0.01, Some(2.0)), auth()]),
+            Some(format!(
+                "auth used 91% of this host's CPU and waited 7× as long for it; the generator used 3%{end}"
+            ))
+        );
+        assert_eq!(
+            message(&[auth(), service("user", 0.01, Some(12.4))]),
+            Some(format!(
+                "auth used 91% of this host's CPU and waited 7× as long for it; user waited 12× as long for it \
+                 as it had it; the generator used 3%{end}"
+            ))
+        );
+        assert_eq!(
+            message(&[service("auth", 0.91, None)]),
+            Some(format!("auth used 91% of this host's CPU; the generator used 3%{end}"))
+        );
+        assert_eq!(message(&[service("auth", 0.3, Some(0.2))]), None);
+        assert!(message(&[service("auth", 0.3, Some(1.2))]).is_some_and(|text| text.contains("1.2×")));
+        assert_eq!(message(&[]), None);
+    }
+
+    #[test]
+    fn lost_spans_and_requests_that_were_not_joined_are_counted_by_reason() {
+        let trace = |joined: u64| Trace {
+            requests_traced: 1000,
+            requests_joined: joined,
+            requests_joined_share: Some(joined as f64 / 1000.0),
+            not_joined: [("orphan-span".to_owned(), 4), ("no-server-span".to_owned(), 996 - joined)].into(),
+            ..Trace::default()
+        };
+        let few = trace(989);
+        let seen = Observed { spans_dropped: 1, spans_refused: 7, trace: Some(&few), ..Observed::default() };
+        let verdict = judge(&seen);
+        let codes: Vec<_> = verdict.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        assert_eq!((verdict.valid, codes), (true, vec!["spans-dropped", "not-joined"]));
+        assert!(verdict.warnings[0].message.starts_with(
+            "1 span could not be sent by the scenario process, 7 spans found the receiver full:"
+        ));
+        assert!(verdict.warnings[1].message.starts_with(
+            "989 of 1000 traced requests (98%) were joined with all their server spans \
+             (not: no-server-span 7, orphan-span 4)."
+        ));
+        let enough = trace(990);
+        let seen = Observed { trace: Some(&enough), ..Observed::default() };
+        assert!(judge(&seen).warnings.is_empty());
+        let nothing = Trace::default();
+        assert!(judge(&Observed { trace: Some(&nothing), ..Observed::default() }).warnings.is_empty());
+    }
+}
