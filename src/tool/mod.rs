@@ -10,3 +10,5 @@ pub(crate) mod cli;
 pub(crate) mod services;
 #[cfg_attr(not(test), expect(dead_code, reason = "the run command that calls it is being written"))]
 pub(crate) mod analyse;
+#[cfg_attr(not(test), expect(dead_code, reason = "the commands that use it are wired step by step"))]
+pub(crate) mod receive;

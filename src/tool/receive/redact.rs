@@ -1,0 +1,372 @@
+//! Taking secrets out of what is kept: credentials and query values in URLs, sensitive headers, literals in database
+//! queries, process arguments. Pure. When in doubt, something goes.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+
+/// What stands where a secret stood.
+pub(crate) const REDACTED: &str = "REDACTED";
+
+/// Headers whose values are always secret.
+const HEADERS: [&str; 5] = ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
+
+/// Before a header's name in the key of an attribute.
+const HEADER_KEYS: [&str; 6] = [
+    "http.request.header.",
+    "http.response.header.",
+    "rpc.request.metadata.",
+    "rpc.response.metadata.",
+    "rpc.grpc.request.metadata.",
+    "rpc.grpc.response.metadata.",
+];
+
+/// Last parts of attribute keys whose values are secret, whoever set them.
+const SECRET_KEYS: [&str; 14] = [
+    "access_token",
+    "api_key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+    "passwd",
+    "password",
+    "private_key",
+    "refresh_token",
+    "secret",
+    "set_cookie",
+    "token",
+];
+
+/// What is taken out of attributes.
+#[derive(Debug, Clone)]
+pub(crate) struct Redactor {
+    headers: BTreeSet<String>,
+}
+
+impl Redactor {
+    /// `headers` are secret beside those that always are.
+    pub(crate) fn new<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { headers: HEADERS.into_iter().chain(headers).map(header_name).collect() }
+    }
+
+    /// Takes the secrets out of `attributes`; keys stay.
+    pub(crate) fn attributes(&self, attributes: &mut [KeyValue]) {
+        for attribute in attributes {
+            if let Some(value) = &mut attribute.value {
+                self.attribute(&attribute.key, value);
+            }
+        }
+    }
+
+    fn attribute(&self, key: &str, value: &mut AnyValue) {
+        let key = key.to_ascii_lowercase();
+        let header = HEADER_KEYS.iter().find_map(|prefix| key.strip_prefix(prefix));
+        let last = key.rsplit('.').next().unwrap_or_default().replace('-', "_");
+        if header.is_some_and(|name| self.headers.contains(&header_name(name)))
+            || SECRET_KEYS.contains(&last.as_str())
+            || key.starts_with("db.query.parameter.")
+            || key.starts_with("db.operation.parameter.")
+        {
+            value.value = Some(Value::StringValue(REDACTED.to_owned()));
+            return;
+        }
+        match key.as_str() {
+            "db.query.text" | "db.statement" => in_strings(value, &|text| sql(text).into()),
+            "url.query" => in_strings(value, &|text| query(text).into()),
+            "process.command_line" | "process.command_args" => arguments(value),
+            _ => self.nested(value),
+        }
+    }
+
+    fn nested(&self, value: &mut AnyValue) {
+        match &mut value.value {
+            Some(Value::KvlistValue(list)) => self.attributes(&mut list.values),
+            Some(Value::ArrayValue(array)) => array.values.iter_mut().for_each(|value| self.nested(value)),
+            _ => in_strings(value, &text),
+        }
+    }
+}
+
+fn header_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+/// Applies `redact` to the string in `value`, or to those in its array. (prost bounds how deep arrays can be.)
+fn in_strings(value: &mut AnyValue, redact: &dyn Fn(&str) -> Cow<'_, str>) {
+    match &mut value.value {
+        Some(Value::StringValue(text)) => {
+            if let Cow::Owned(redacted) = redact(text) {
+                *text = redacted;
+            }
+        }
+        Some(Value::ArrayValue(array)) => {
+            array.values.iter_mut().for_each(|value| in_strings(value, redact));
+        }
+        _ => {}
+    }
+}
+
+/// Keeps the program and drops its arguments.
+fn arguments(value: &mut AnyValue) {
+    match &mut value.value {
+        Some(Value::StringValue(line)) => {
+            if let Some((program, _)) = line.trim_start().split_once(char::is_whitespace) {
+                *line = format!("{program} {REDACTED}");
+            }
+        }
+        Some(Value::ArrayValue(array)) => {
+            for argument in array.values.iter_mut().skip(1) {
+                argument.value = Some(Value::StringValue(REDACTED.to_owned()));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Redacts the URLs, and the paths with a query, in a text.
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
+    if !text.contains("://") && !text.contains('?') {
+        return Cow::Borrowed(text);
+    }
+    let mut redacted = String::with_capacity(text.len());
+    for word in text.split_inclusive(|c: char| c.is_whitespace() || "\"'<>`".contains(c)) {
+        if word.contains("://") || (word.contains('/') && word.contains('?')) {
+            url(word, &mut redacted);
+        } else {
+            redacted.push_str(word);
+        }
+    }
+    Cow::Owned(redacted)
+}
+
+/// Appends `url` without its userinfo and the values of its query. A fragment can carry tokens: it goes.
+fn url(url: &str, into: &mut String) {
+    let end = url.find(|c: char| c.is_whitespace() || "\"'<>`".contains(c)).unwrap_or(url.len());
+    let (url, after) = url.split_at(end);
+    let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
+    let (address, values) = url.split_once('?').map_or((url, None), |(url, values)| (url, Some(values)));
+    match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let slash = rest.find('/').unwrap_or(rest.len());
+            // A password may hold unescaped slashes; the last `@` then still ends the userinfo.
+            let authority_end = if rest[..slash].contains('@') || !rest.contains('@') { slash } else { rest.len() };
+            let (authority, path) = rest.split_at(authority_end);
+            into.push_str(scheme);
+            into.push_str("://");
+            match authority.rsplit_once('@') {
+                Some((_, host)) => {
+                    into.push_str(REDACTED);
+                    into.push('@');
+                    into.push_str(host);
+                }
+                None => into.push_str(authority),
+            }
+            into.push_str(path);
+        }
+        None => into.push_str(address),
+    }
+    if let Some(values) = values {
+        into.push('?');
+        into.push_str(&query(values));
+    }
+    if fragment.is_some() {
+        into.push('#');
+        into.push_str(REDACTED);
+    }
+    into.push_str(after);
+}
+
+/// A query string with its names, without its values.
+pub(crate) fn query(query: &str) -> String {
+    let mut redacted = String::with_capacity(query.len());
+    for (index, pair) in query.split('&').enumerate() {
+        if index > 0 {
+            redacted.push('&');
+        }
+        match pair.split_once('=') {
+            Some((name, value)) => {
+                redacted.push_str(name);
+                redacted.push('=');
+                redacted.push_str(if value.is_empty() { "" } else { REDACTED });
+            }
+            // A query without names, such as `?eyJhbGciOi…`, is a value.
+            None if !pair.is_empty() => redacted.push_str(REDACTED),
+            None => {}
+        }
+    }
+    redacted
+}
+
+/// A query text with `?` in the place of its literals. What is in double quotes counts as a literal: it is one in some
+/// dialects. A backslash before a quote ends the text, as dialects disagree on where such a string ends.
+pub(crate) fn sql(text: &str) -> String {
+    let mut redacted = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut in_word = false;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '\'' | '"' => {
+                redacted.push('?');
+                let inside = &rest[1..];
+                let Some(end) = inside.find(c).filter(|&end| !inside[..end].ends_with('\\')) else {
+                    return redacted;
+                };
+                end + 2
+            }
+            '$' => match dollar_quoted(rest) {
+                Some(length) => {
+                    redacted.push('?');
+                    length
+                }
+                None => {
+                    redacted.push('$');
+                    1
+                }
+            },
+            '0'..='9' if !in_word => {
+                redacted.push('?');
+                rest.find(|c: char| !c.is_alphanumeric() && c != '.').unwrap_or(rest.len())
+            }
+            _ => {
+                redacted.push(c);
+                c.len_utf8()
+            }
+        };
+        // `$1`, `:1`, `@p1`, `?1` are parameters, `t1` is a name: no literals.
+        in_word = c.is_alphabetic() || c == '_' || "$:@?".contains(c) || (in_word && c.is_ascii_digit());
+        rest = &rest[length..];
+    }
+    redacted
+}
+
+/// The length of the string in dollar quotes (`$tag$…$tag$`) that `text` begins with.
+fn dollar_quoted(text: &str) -> Option<usize> {
+    let tag = text[1..].find('$').map(|end| &text[..end + 2])?;
+    let name = &tag[1..tag.len() - 1];
+    let is_tag = name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    is_tag.then(|| text[tag.len()..].find(tag).map_or(text.len(), |end| end + 2 * tag.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::common::v1::ArrayValue;
+    use proptest::prelude::*;
+
+    use super::super::decode::tests::{attribute, string};
+    use super::*;
+
+    fn strings(of: &[KeyValue]) -> Vec<String> {
+        of.iter().map(|attribute| format!("{:?}", attribute.value)).collect()
+    }
+
+    #[test]
+    fn urls_keep_host_path_and_names_and_lose_userinfo_values_and_fragments() {
+        for (given, want) in [
+            ("http://a/b", "http://a/b"),
+            ("http://u:p@a:80/b?x=1&y=&z=3#t", "http://REDACTED@a:80/b?x=REDACTED&y=&z=REDACTED#REDACTED"),
+            ("postgres://u:p/q@r@host/db", "postgres://REDACTED@host/db"),
+            ("http://a?eyJhbGciOi", "http://a?REDACTED"),
+            ("GET /b?x=1", "GET /b?x=REDACTED"),
+            ("see \"https://a/?k=v\", then <http://t@b>", "see \"https://a/?k=REDACTED\", then <http://REDACTED@b>"),
+            ("is it? yes", "is it? yes"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(text(given), want);
+        }
+    }
+
+    #[test]
+    fn queries_of_databases_keep_their_shape_and_lose_their_literals() {
+        for (given, want) in [
+            ("SELECT id FROM t1 WHERE a = 'x' AND b = 42", "SELECT id FROM t1 WHERE a = ? AND b = ?"),
+            ("WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4", "WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4"),
+            ("VALUES ('it''s', 1.5e10, 0xFF, x'ab')", "VALUES (??, ?, ?, x?)"),
+            ("a = 'it\\'s secret'", "a = ?"),
+            ("a = 'never closed", "a = ?"),
+            ("a = \"mysql\" AND `b` = -7", "a = ? AND `b` = -?"),
+            ("a = $$one$$ AND b = $t$two$t$ AND c = $3", "a = ? AND b = ? AND c = $3"),
+            ("a = $t$never closed", "a = ?"),
+            ("a = 'é' AND ü = 1", "a = ? AND ü = ?"),
+        ] {
+            assert_eq!(sql(given), want);
+        }
+    }
+
+    #[test]
+    fn a_canary_is_found_in_no_attribute() {
+        let canary = |key: &str| string(key, "canary");
+        let mut attributes = vec![
+            canary("http.request.header.authorization"),
+            attribute(
+                "http.response.header.Set_Cookie",
+                Value::ArrayValue(ArrayValue {
+                    values: vec![AnyValue { value: Some(Value::StringValue("canary".into())) }],
+                }),
+            ),
+            canary("rpc.grpc.request.metadata.x-session"),
+            canary("user.password"),
+            canary("auth.access-token"),
+            canary("db.query.parameter.0"),
+            string("url.full", "https://canary:canary@host/?q=canary#canary"),
+            string("url.query", "q=canary"),
+            string("http.target", "/a?q=canary"),
+            string("db.query.text", "SELECT 'canary'"),
+            string("db.statement", "SELECT \"canary\""),
+            string("db.connection_string", "postgres://app:canary@db/app"),
+            string("exception.message", "connecting to http://canary@db failed"),
+            string("process.command_line", "server --token canary"),
+            attribute(
+                "process.command_args",
+                Value::ArrayValue(ArrayValue {
+                    values: ["server", "canary"]
+                        .map(|text| AnyValue { value: Some(Value::StringValue(text.into())) })
+                        .into(),
+                }),
+            ),
+        ];
+        let keys: Vec<_> = attributes.iter().map(|attribute| attribute.key.clone()).collect();
+        Redactor::new(["X-Session"]).attributes(&mut attributes);
+        for (key, text) in keys.iter().zip(strings(&attributes)) {
+            assert!(!text.contains("canary"), "{key}: {text}");
+        }
+        assert!(keys.iter().eq(attributes.iter().map(|attribute| &attribute.key)));
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        let mut attributes = vec![
+            string("http.request.header.content-type", "application/json"),
+            string("url.full", "http://host/users"),
+            string("code.function.name", "hash"),
+            attribute("http.response.status_code", Value::IntValue(200)),
+        ];
+        let before = attributes.clone();
+        Redactor::new([]).attributes(&mut attributes);
+        assert_eq!(attributes, before);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_redacted_without_a_panic(given in ".{0,80}") {
+            let _ = (text(&given), query(&given), sql(&given));
+        }
+
+        #[test]
+        fn no_value_of_a_query_gets_through(value in "[a-z]{12}", path in "[a-zé/]{0,9}") {
+            let redacted = text(&format!("GET /{path}?k={value}&{value}")).into_owned();
+            prop_assert!(!redacted.contains(&value));
+        }
+
+        #[test]
+        fn no_quoted_literal_gets_through(value in "[a-z]{12}", before in "[a-z ='$]{0,12}") {
+            // An odd number of quotes before it would make the value stand outside of a literal.
+            prop_assume!(before.matches('\'').count() % 2 == 0);
+            let redacted = sql(&format!("{before} '{value}'"));
+            prop_assert!(!redacted.contains(&value));
+        }
+    }
+}

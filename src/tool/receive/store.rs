@@ -1,0 +1,355 @@
+//! The spans of the run's traces, kept within a budget of bytes until their trace is complete. Pure: the caller says
+//! what time it is.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::model::id::TraceId;
+use crate::model::span::{LoadRole, Span};
+
+use super::decode::Source;
+
+/// How long nothing may have come for a trace whose root is there, for it to count as complete.
+pub(crate) const QUIET: Duration = Duration::from_secs(2);
+
+/// How long nothing may have come for a trace without a root until it is given up.
+pub(crate) const ABANDONED: Duration = Duration::from_secs(300);
+
+/// No single trace may take more than this share of the budget.
+const TRACE_SHARE: usize = 8;
+
+/// How many traces that are gone are remembered, so that what comes for them later is not taken for a new trace.
+const REMEMBERED: usize = 1 << 18;
+
+/// A span with what is needed to write it down as it came.
+#[derive(Debug, Clone)]
+pub(super) struct StoredSpan {
+    pub(super) span: Span,
+    pub(super) raw: RawSpan,
+}
+
+/// A span as its sender encoded it.
+#[derive(Debug, Clone)]
+pub(crate) struct RawSpan {
+    pub(super) source: Arc<Source>,
+    /// An encoded `opentelemetry.proto.trace.v1.Span`.
+    pub(super) bytes: Box<[u8]>,
+}
+
+/// A trace that nothing more is expected for.
+#[derive(Debug, Clone)]
+pub(crate) struct CompletedTrace {
+    pub(crate) id: TraceId,
+    /// In order of arrival; duplicates are still in it.
+    pub(crate) spans: Vec<Span>,
+    /// The same spans, for [`Archive`](super::archive::Archive).
+    pub(crate) raw: Vec<RawSpan>,
+    /// The iteration's root span is among them.
+    pub(crate) rooted: bool,
+}
+
+/// What became of the spans of this run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StoreCounts {
+    /// Spans that were kept, in traces that are open or were handed over.
+    pub(crate) kept: u64,
+    /// Spans that came for a trace that was already handed over.
+    pub(crate) late: u64,
+    /// Spans of traces that did not fit.
+    pub(crate) refused: u64,
+    pub(crate) traces_refused: u64,
+    pub(crate) traces_completed: u64,
+}
+
+/// How far the spans of the run have come in, to decide how long to wait for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Traces that are not complete yet.
+    pub(crate) open: usize,
+    /// Spans kept so far.
+    pub(crate) spans: u64,
+    pub(crate) last_arrival: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct OpenTrace {
+    spans: Vec<StoredSpan>,
+    bytes: usize,
+    rooted: bool,
+    last_arrival: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Completed,
+    Refused,
+}
+
+#[derive(Debug)]
+pub(crate) struct SpanStore {
+    budget: usize,
+    used: usize,
+    open: HashMap<TraceId, OpenTrace>,
+    gone: HashMap<TraceId, Fate>,
+    gone_order: VecDeque<TraceId>,
+    counts: StoreCounts,
+    last_arrival: Option<Instant>,
+}
+
+impl SpanStore {
+    /// A store that holds at most about `budget` bytes.
+    pub(crate) fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            used: 0,
+            open: HashMap::new(),
+            gone: HashMap::new(),
+            gone_order: VecDeque::new(),
+            counts: StoreCounts::default(),
+            last_arrival: None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, stored: StoredSpan, now: Instant) {
+        let id = stored.span.trace;
+        if self.counted_as_gone(id) {
+            return;
+        }
+        let open = self.open.entry(id).or_insert_with(|| OpenTrace {
+            spans: Vec::new(),
+            bytes: 0,
+            rooted: false,
+            last_arrival: now,
+        });
+        let cost = open.cost_of(&stored);
+        if self.used + cost > self.budget || open.bytes + cost > self.budget / TRACE_SHARE {
+            self.refuse(id);
+            return;
+        }
+        self.used += cost;
+        self.counts.kept += 1;
+        self.last_arrival = Some(now);
+        open.bytes += cost;
+        open.rooted |= is_root(&stored.span);
+        open.last_arrival = now;
+        open.spans.push(stored);
+    }
+
+    /// Refuses the trace `id` as a whole, because of a span that cannot be kept.
+    pub(super) fn refuse(&mut self, id: TraceId) {
+        if self.counted_as_gone(id) {
+            return;
+        }
+        let held = self.open.remove(&id).map_or(0, |open| {
+            self.used -= open.bytes;
+            open.spans.len() as u64
+        });
+        self.counts.kept -= held;
+        self.counts.refused += held + 1;
+        self.counts.traces_refused += 1;
+        self.remember(id, Fate::Refused);
+    }
+
+    /// Whether the trace is gone; if so, the span that came for it is counted.
+    fn counted_as_gone(&mut self, id: TraceId) -> bool {
+        match self.gone.get(&id) {
+            Some(Fate::Completed) => self.counts.late += 1,
+            Some(Fate::Refused) => self.counts.refused += 1,
+            None => return false,
+        }
+        true
+    }
+
+    /// Takes out the traces that are complete at `now`.
+    pub(crate) fn take_complete(&mut self, now: Instant) -> Vec<CompletedTrace> {
+        self.take(|open| {
+            let quiet = now.saturating_duration_since(open.last_arrival);
+            quiet >= if open.rooted { QUIET } else { ABANDONED }
+        })
+    }
+
+    /// Takes out all that is left, complete or not: the run is over.
+    pub(crate) fn take_all(&mut self) -> Vec<CompletedTrace> {
+        self.take(|_| true)
+    }
+
+    fn take(&mut self, due: impl Fn(&OpenTrace) -> bool) -> Vec<CompletedTrace> {
+        let taken: Vec<_> = self.open.extract_if(|_, open| due(open)).collect();
+        for (id, open) in &taken {
+            self.used -= open.bytes;
+            self.remember(*id, Fate::Completed);
+        }
+        self.counts.traces_completed += taken.len() as u64;
+        taken
+            .into_iter()
+            .map(|(id, open)| {
+                let (spans, raw) = open.spans.into_iter().map(|stored| (stored.span, stored.raw)).unzip();
+                CompletedTrace { id, spans, raw, rooted: open.rooted }
+            })
+            .collect()
+    }
+
+    pub(crate) fn counts(&self) -> StoreCounts {
+        self.counts
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress { open: self.open.len(), spans: self.counts.kept, last_arrival: self.last_arrival }
+    }
+
+    fn remember(&mut self, id: TraceId, fate: Fate) {
+        if self.gone.insert(id, fate).is_none() {
+            self.gone_order.push_back(id);
+        }
+        if self.gone_order.len() > REMEMBERED
+            && let Some(oldest) = self.gone_order.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+    }
+}
+
+impl OpenTrace {
+    /// About what `stored` takes. The source is shared with other spans, yet counted whenever it differs from the
+    /// one before: a sender whose every message has another resource cannot grow past the budget that way.
+    fn cost_of(&self, stored: &StoredSpan) -> usize {
+        let source = match self.spans.last() {
+            Some(last) if Arc::ptr_eq(&last.raw.source, &stored.raw.source) => 0,
+            _ => stored.raw.source.len(),
+        };
+        size_of::<StoredSpan>() + stored.raw.bytes.len() + source
+    }
+}
+
+fn is_root(span: &Span) -> bool {
+    span.load.as_ref().is_some_and(|load| load.role == LoadRole::Iteration)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::decode::tests::{iteration, server};
+    use super::*;
+    use crate::sys::clock;
+
+    fn at(base: Instant, millis: u64) -> Instant {
+        base + Duration::from_millis(millis)
+    }
+
+    const PLENTY: usize = 1 << 20;
+
+    #[test]
+    fn a_trace_is_complete_when_its_root_has_come_and_then_nothing_for_the_quiet_time() {
+        let start = clock::now();
+        let mut store = SpanStore::new(PLENTY);
+        store.insert(server(1, 10), at(start, 0));
+        store.insert(iteration(1, 1), at(start, 1000));
+        store.insert(server(1, 11), at(start, 1500));
+        assert_eq!(store.take_complete(at(start, 3499)).len(), 0);
+        let complete = store.take_complete(at(start, 3500));
+        assert_eq!(complete.len(), 1);
+        assert!(complete[0].rooted);
+        assert_eq!((complete[0].spans.len(), complete[0].raw.len()), (3, 3));
+        assert_eq!(store.take_complete(at(start, 9000)).len(), 0);
+        assert_eq!(store.used, 0);
+    }
+
+    #[test]
+    fn a_trace_without_a_root_waits_for_it_until_it_is_given_up() {
+        let start = clock::now();
+        let mut store = SpanStore::new(PLENTY);
+        store.insert(server(1, 10), start);
+        assert_eq!(store.take_complete(start + ABANDONED - Duration::from_millis(1)).len(), 0);
+        let given_up = store.take_complete(start + ABANDONED);
+        assert_eq!(given_up.len(), 1);
+        assert!(!given_up[0].rooted);
+    }
+
+    #[test]
+    fn at_the_end_everything_is_handed_over() {
+        let start = clock::now();
+        let mut store = SpanStore::new(PLENTY);
+        store.insert(server(1, 10), start);
+        store.insert(iteration(2, 1), start);
+        assert_eq!(store.progress(), Progress { open: 2, spans: 2, last_arrival: Some(start) });
+        let mut ids: Vec<_> = store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [(1, false), (2, true)]);
+        assert_eq!(store.progress().open, 0);
+    }
+
+    #[test]
+    fn a_span_for_a_trace_that_was_handed_over_is_counted_as_late() {
+        let start = clock::now();
+        let mut store = SpanStore::new(PLENTY);
+        store.insert(iteration(1, 1), start);
+        store.take_complete(start + QUIET);
+        store.insert(server(1, 10), start + QUIET);
+        assert_eq!(
+            store.counts(),
+            StoreCounts { kept: 1, late: 1, traces_completed: 1, ..StoreCounts::default() }
+        );
+        assert!(store.take_all().is_empty());
+    }
+
+    #[test]
+    fn a_trace_that_does_not_fit_is_refused_whole_and_stays_refused() {
+        let start = clock::now();
+        let one = size_of::<StoredSpan>() + server(1, 1).raw.bytes.len() + server(1, 1).raw.source.len();
+        let mut store = SpanStore::new(one * TRACE_SHARE + one / 2);
+        store.insert(server(1, 10), start);
+        store.insert(server(2, 10), start);
+        // The share of one trace is used up by its first span.
+        store.insert(server(1, 11), start);
+        store.insert(server(1, 12), start);
+        assert_eq!(
+            store.counts(),
+            StoreCounts { kept: 1, refused: 3, traces_refused: 1, ..StoreCounts::default() }
+        );
+        for trace in 3..20 {
+            store.insert(server(trace, 10), start);
+        }
+        assert_eq!(store.counts().kept, TRACE_SHARE as u64);
+        assert_eq!(store.take_all().len(), TRACE_SHARE);
+        assert_eq!(store.used, 0);
+        store.insert(server(1, 13), start);
+        assert_eq!(store.counts().kept, TRACE_SHARE as u64);
+    }
+
+    #[test]
+    fn only_so_many_traces_that_are_gone_are_remembered() {
+        let start = clock::now();
+        let mut store = SpanStore::new(0);
+        for trace in 0..=REMEMBERED as u64 {
+            store.refuse(crate::model::id::TraceId(u128::from(trace) + 1));
+        }
+        assert_eq!((store.gone.len(), store.gone_order.len()), (REMEMBERED, REMEMBERED));
+        assert!(store.take_complete(start).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_span_is_counted_once_and_the_budget_holds(
+            budget in 0_usize..20_000,
+            steps in prop::collection::vec((1_u64..6, any::<bool>(), 0_u64..3000), 0..200),
+        ) {
+            let mut now = clock::now();
+            let mut store = SpanStore::new(budget);
+            let mut handed_over = 0;
+            for (index, (trace, root, pause)) in steps.iter().enumerate() {
+                now += Duration::from_millis(*pause);
+                let id = index as u64 + 1;
+                store.insert(if *root { iteration(*trace, id) } else { server(*trace, id) }, now);
+                prop_assert!(store.used <= budget);
+                handed_over += store.take_complete(now).iter().map(|trace| trace.spans.len()).sum::<usize>();
+            }
+            handed_over += store.take_all().iter().map(|trace| trace.spans.len()).sum::<usize>();
+            let counts = store.counts();
+            prop_assert_eq!(counts.kept, handed_over as u64);
+            prop_assert_eq!(counts.kept + counts.late + counts.refused, steps.len() as u64);
+            prop_assert_eq!(store.used, 0);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Walking protobuf bytes without decoding them: what a message holds is seen without allocating, so that data that
+//! nobody asked for costs next to nothing to turn away.
+
+use std::fmt;
+
+/// Bytes that are no protobuf message, or not the one expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) struct Malformed(&'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed protobuf: {}", self.0)
+    }
+}
+
+/// A field's value, as far as the wire tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value<'a> {
+    /// A varint or a fixed-width number.
+    Number,
+    /// A string, bytes, or a message.
+    Bytes(&'a [u8]),
+}
+
+/// The fields of one message, in the order in which they stand.
+#[derive(Debug, Clone)]
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first().ok_or(Malformed("a number is cut off"))?;
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed("a number has more than 64 bits"))
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.0.split_at_checked(length))
+            .ok_or(Malformed("a field is longer than its message"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn field(&mut self) -> Result<(u64, Value<'a>), Malformed> {
+        let key = self.varint()?;
+        let number = key >> 3;
+        if number == 0 {
+            return Err(Malformed("field number 0"));
+        }
+        let value = match key & 7 {
+            0 => self.varint().map(|_| Value::Number)?,
+            1 => self.take(8).map(|_| Value::Number)?,
+            2 => {
+                let length = self.varint()?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => self.take(4).map(|_| Value::Number)?,
+            _ => return Err(Malformed("unknown wire type")),
+        };
+        Ok((number, value))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Value<'a>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+/// The last of the fields `number` that is bytes; empty if there is none.
+fn bytes_field(message: &[u8], number: u64) -> Result<&[u8], Malformed> {
+    let mut found: &[u8] = &[];
+    for field in Fields(message) {
+        match field? {
+            (at, Value::Bytes(bytes)) if at == number => found = bytes,
+            (at, Value::Number) if at == number => return Err(Malformed("a number where a message belongs")),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Calls `visit` with each message in the repeated field `number`.
+fn each<'a>(
+    message: &'a [u8],
+    number: u64,
+    mut visit: impl FnMut(&'a [u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    for field in Fields(message) {
+        match field? {
+            (at, Value::Bytes(bytes)) if at == number => visit(bytes)?,
+            (at, Value::Number) if at == number => return Err(Malformed("a number where a message belongs")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Where a group of items comes from: a resource, and an instrumentation scope in it. Encoded messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Origin<'a> {
+    pub(super) resource: &'a [u8],
+    pub(super) resource_schema: &'a [u8],
+    pub(super) scope: &'a [u8],
+    pub(super) scope_schema: &'a [u8],
+}
+
+impl Origin<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.resource.len() + self.resource_schema.len() + self.scope.len() + self.scope_schema.len()
+    }
+}
+
+/// Calls `visit` with each item (a span, a metric, a log record) of an export request. The requests of the three
+/// signals have one shape: resources (1) with a resource (1), scopes (2) and a schema URL (3), each scope with a scope
+/// (1), items (2) and a schema URL (3).
+pub(super) fn each_item<'a>(
+    request: &'a [u8],
+    mut visit: impl FnMut(&Origin<'a>, &'a [u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    each(request, 1, |of_resource| {
+        let resource = bytes_field(of_resource, 1)?;
+        let resource_schema = bytes_field(of_resource, 3)?;
+        each(of_resource, 2, |of_scope| {
+            let scope = bytes_field(of_scope, 1)?;
+            let scope_schema = bytes_field(of_scope, 3)?;
+            let origin = Origin { resource, resource_schema, scope, scope_schema };
+            each(of_scope, 2, |item| visit(&origin, item))
+        })
+    })
+}
+
+/// Whether `request` is well-formed down to the fields of its items.
+pub(super) fn check(request: &[u8]) -> Result<(), Malformed> {
+    each_item(request, |_, item| Fields(item).try_for_each(|field| field.map(drop)))
+}
+
+/// The trace id (field 1) of an encoded span, whatever its length.
+pub(super) fn trace_id(span: &[u8]) -> Result<&[u8], Malformed> {
+    // Encoders write fields in order, so the first field is the one, nearly always.
+    match Fields(span).next().transpose()? {
+        Some((1, Value::Bytes(id))) => Ok(id),
+        _ => bytes_field(span, 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use prost::Message;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(spans: &[Span]) -> ExportTraceServiceRequest {
+        ExportTraceServiceRequest {
+            resource_spans: vec![ResourceSpans {
+                resource: Some(Resource { dropped_attributes_count: 7, ..Resource::default() }),
+                scope_spans: vec![ScopeSpans {
+                    spans: spans.to_vec(),
+                    schema_url: "scope".into(),
+                    ..ScopeSpans::default()
+                }],
+                schema_url: "resource".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn items_are_found_with_the_resource_and_scope_they_belong_to() {
+        let span = Span { trace_id: vec![9; 16], name: "a".into(), ..Span::default() };
+        let bytes = request(&[span.clone(), Span::default()]).encode_to_vec();
+        let mut seen = Vec::new();
+        each_item(&bytes, |origin, item| {
+            assert_eq!(Resource::decode(origin.resource).unwrap().dropped_attributes_count, 7);
+            assert_eq!((origin.resource_schema, origin.scope_schema), (&b"resource"[..], &b"scope"[..]));
+            seen.push((trace_id(item)?.to_vec(), Span::decode(item).unwrap()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [(vec![9; 16], span), (vec![], Span::default())]);
+    }
+
+    #[test]
+    fn a_trace_id_is_found_when_it_does_not_come_first() {
+        // name = "a", then trace_id = [7, 7]
+        assert_eq!(trace_id(&[0x2a, 1, b'a', 0x0a, 2, 7, 7]), Ok(&[7, 7][..]));
+    }
+
+    #[test]
+    fn malformed_messages_are_refused() {
+        for bytes in [
+            &[0x0a][..],
+            &[0x0a, 5, 1],
+            &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+            &[0x08, 1],
+            &[0x0b],
+            &[0x02, 0],
+            &[0xff; 11],
+        ] {
+            assert!(check(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_arrives_is_walked_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = check(&bytes);
+            let _ = trace_id(&bytes);
+        }
+
+        #[test]
+        fn what_prost_writes_is_well_formed(names in prop::collection::vec(".{0,20}", 0..5), cut in 1_usize..40) {
+            let spans: Vec<_> = names.into_iter().map(|name| Span { name, ..Span::default() }).collect();
+            let bytes = request(&spans).encode_to_vec();
+            prop_assert_eq!(check(&bytes), Ok(()));
+            prop_assert!(check(&bytes[..bytes.len() - cut.min(bytes.len() - 1)]).is_err());
+        }
+    }
+}
