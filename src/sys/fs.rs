@@ -108,3 +108,14 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
+
+/// The whole of a text file; `None` if there is no such file.
+pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
