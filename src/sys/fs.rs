@@ -8,6 +8,11 @@ use tempfile::NamedTempFile;
 
 /// How unfinished files are called, in the folder of the file that they will be.
 const TEMPORARY_PREFIX: &str = ".writing-";
+}
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+>>>>>>> f05fa80 (Find scenario targets and build them and the services)
 
 /// Writes `bytes` to `path`: to a temporary name in the same folder first, synced, then renamed, so that a killed
 /// process never leaves a half-written file under its final name.
@@ -119,4 +124,53 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// The whole of a text file; `None` if there is no such file.
+pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The files directly in `folder`, sorted; none if there is no such folder.
+pub(crate) fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The file `name` in `folder`, or in the closest folder above that has one.
+pub(crate) fn nearest(folder: &Path, name: &str) -> Option<PathBuf> {
+    folder.ancestors().map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// The path without links and dots; as it is if it leads nowhere.
+pub(crate) fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Copies an executable, for this user alone.
+pub(crate) fn copy_executable(from: &Path, to: &Path) -> io::Result<()> {
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::copy(from, to)?;
+    #[cfg(unix)]
+    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    Ok(())
 }

@@ -1,5 +1,14 @@
 //! The half that is the cargo subcommand: it finds, builds, starts, watches, explains and reports.
 
+#[expect(dead_code, unused_imports, reason = "filled in step by step")]
+pub(crate) mod build;
+pub(crate) mod cargo;
+#[expect(dead_code, unused_imports, reason = "filled in step by step")]
+pub(crate) mod config;
+#[expect(dead_code, unused_imports, reason = "filled in step by step")]
+pub(crate) mod discover;
+#[cfg(test)]
+mod fixture;
 #[expect(dead_code, reason = "filled in step by step")]
 pub(crate) mod drive;
 pub(crate) mod report;

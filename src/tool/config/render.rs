@@ -1,0 +1,211 @@
+//! `cargo loadtest config`: every effective value and where it came from, secrets masked.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::load::LoadSettings;
+use super::service::{Probe, Program, Service};
+use super::source::{Source, Sourced};
+use super::value::{MASK, Value, Values};
+use super::{Config, EVERY_SCENARIO, OtlpTarget};
+use crate::model::duration;
+use crate::model::load::Stage;
+use crate::model::plan::TracePolicy;
+
+/// One effective value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Entry<'a> {
+    key: String,
+    value: serde_json::Value,
+    source: &'a Source,
+}
+
+/// A table for people: key, value, source.
+pub(crate) fn render_text(config: &Config) -> String {
+    let rows: Vec<[String; 3]> = entries(config)
+        .into_iter()
+        .map(|entry| {
+            let value = match entry.value {
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
+            [entry.key, value, entry.source.to_string()].map(|cell| printable(&cell))
+        })
+        .collect();
+    let width = |column: usize, most: usize| {
+        rows.iter().map(|row| row[column].chars().count()).filter(|width| *width <= most).max().unwrap_or(0)
+    };
+    // A long value pushes its own row out, not the whole column.
+    let (keys, values) = (width(0, 60), width(1, 48));
+    rows.iter().map(|[key, value, source]| format!("{key:keys$}  {value:values$}  {source}\n")).collect()
+}
+
+/// A JSON array of `{key, value, source}`.
+pub(crate) fn render_json(config: &Config) -> String {
+    serde_json::json!(entries(config)).to_string()
+}
+
+/// What stands in a file must not move the cursor of a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+fn entries(config: &Config) -> Vec<Entry<'_>> {
+    let mut list = List::default();
+    list.optional("profile", config.profile.as_ref(), |name| name.as_str().into());
+    list.optional("base-url", config.base_url.as_ref(), |url| masked_url(url).into());
+    list.values("env", &config.env, Show::Plain);
+    list.add("trace", &config.trace, |policy| trace_text(*policy).into());
+    list.add("keep-runs", &config.keep_runs, |runs| (*runs).into());
+    list.optional("reference.iterations", config.reference.iterations.as_ref(), |count| (*count).into());
+    list.optional("reference.at-most", config.reference.at_most.as_ref(), |it| duration_text(*it).into());
+    if config.otlp_traces == config.otlp_metrics {
+        list.target("otlp", config.otlp_traces.as_ref());
+    } else {
+        list.target("otlp.traces", config.otlp_traces.as_ref());
+        list.target("otlp.metrics", config.otlp_metrics.as_ref());
+    }
+    for service in &config.services {
+        list.service(service);
+    }
+    list.load(EVERY_SCENARIO, &config.load);
+    for (name, load) in &config.scenarios {
+        list.load(name, load);
+    }
+    list.entries
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// Masked where the value is a secret or its name says that it is one.
+    Plain,
+    /// Always masked.
+    Names,
+}
+
+#[derive(Debug, Default)]
+struct List<'a> {
+    entries: Vec<Entry<'a>>,
+}
+
+impl<'a> List<'a> {
+    fn add<T>(
+        &mut self,
+        key: impl Into<String>,
+        sourced: &'a Sourced<T>,
+        show: impl FnOnce(&T) -> serde_json::Value,
+    ) {
+        let (value, source) = (show(&sourced.value), &sourced.source);
+        self.entries.push(Entry { key: key.into(), value, source });
+    }
+
+    fn optional<T>(
+        &mut self,
+        key: impl Into<String>,
+        sourced: Option<&'a Sourced<T>>,
+        show: impl FnOnce(&T) -> serde_json::Value,
+    ) {
+        if let Some(sourced) = sourced {
+            self.add(key, sourced, show);
+        }
+    }
+
+    fn values(&mut self, table: &str, values: &'a Values, show: Show) {
+        for (key, entry) in values {
+            self.add(format!("{table}.{key}"), entry, |value| match value {
+                Value::Plain(text) if show == Show::Plain && !names_a_secret(key) => masked_url(text).into(),
+                Value::Plain(_) => MASK.into(),
+                Value::Secret { variable, value: Some(_) } => format!("{MASK} (from {variable})").into(),
+                Value::Secret { variable, value: None } => format!("not set (from {variable})").into(),
+            });
+        }
+    }
+
+    fn target(&mut self, table: &str, target: Option<&'a OtlpTarget>) {
+        let Some(target) = target else { return };
+        self.add(format!("{table}.endpoint"), &target.endpoint, |url| masked_url(url).into());
+        self.add(format!("{table}.protocol"), &target.protocol, |protocol| protocol.as_str().into());
+        self.values(&format!("{table}.headers"), &target.headers, Show::Names);
+    }
+
+    fn service(&mut self, service: &'a Service) {
+        let key = |field: &str| format!("service.{}.{field}", service.name);
+        match &service.program {
+            Program::Bin { bin, package, features } => {
+                self.add(key("bin"), bin, |bin| bin.as_str().into());
+                self.optional(key("package"), package.as_ref(), |package| package.as_str().into());
+                self.optional(key("features"), features.as_ref(), |features| features.join(" ").into());
+            }
+            Program::Command(command) => self.add(key("command"), command, |words| words.join(" ").into()),
+        }
+        self.optional(key("args"), service.args.as_ref(), |args| args.join(" ").into());
+        self.values(&key("env"), &service.env, Show::Plain);
+        self.optional(key("dir"), service.dir.as_ref(), |dir| dir.as_str().into());
+        if let Some(probe) = &service.probe {
+            let (kind, target) = match &probe.value {
+                Probe::Http(url) => ("ready.http", url),
+                Probe::Tcp(address) => ("ready.tcp", address),
+                Probe::Log(line) => ("ready.log", line),
+            };
+            self.add(key(kind), probe, |_| masked_url(target).into());
+            self.add(key("ready.timeout"), &service.ready_timeout, |it| duration_text(*it).into());
+        }
+        self.optional(key("port"), service.port.as_ref(), |port| (*port).into());
+    }
+
+    fn load(&mut self, scenario: &str, load: &'a LoadSettings) {
+        let key = |field: &str| format!("scenario.{scenario}.{field}");
+        self.optional(key("vus"), load.vus.as_ref(), |vus| (*vus).into());
+        self.optional(key("duration"), load.duration.as_ref(), |it| duration_text(*it).into());
+        self.optional(key("iterations"), load.iterations.as_ref(), |count| (*count).into());
+        self.optional(key("stages"), load.stages.as_ref(), |stages| stages_text(stages).into());
+    }
+}
+
+/// Whether a variable's name says that its value is not for others' eyes.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["authorization", "cookie", "credential", "passw", "secret", "token"]
+        .iter()
+        .any(|word| name.contains(word))
+        || name.split(['-', '_', '.']).any(|word| matches!(word, "key" | "apikey" | "pwd"))
+}
+
+/// The URL with its user, password and query values masked.
+fn masked_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let authority = place.split('/').next().unwrap_or(place);
+    let place = match authority.rfind('@') {
+        Some(at) => format!("{MASK}{}", &place[at..]),
+        None => place.to_owned(),
+    };
+    let query = query.map_or(String::new(), |query| {
+        let pairs: Vec<String> = query
+            .split('&')
+            .map(|pair| pair.split_once('=').map_or(pair.to_owned(), |(name, _)| format!("{name}={MASK}")))
+            .collect();
+        format!("?{}", pairs.join("&"))
+    });
+    format!("{scheme}://{place}{query}")
+}
+
+fn duration_text(value: Duration) -> String {
+    duration::format(value)
+}
+
+fn trace_text(policy: TracePolicy) -> String {
+    match policy {
+        TracePolicy::All => "all".to_owned(),
+        TracePolicy::Off => "off".to_owned(),
+        TracePolicy::Rate(rate) => format!("rate:{rate}/s"),
+        TracePolicy::Ratio(ratio) => format!("ratio:{ratio}"),
+    }
+}
+
+fn stages_text(stages: &[Stage]) -> String {
+    let stages: Vec<String> =
+        stages.iter().map(|stage| format!("{}:{}", duration::format(stage.duration), stage.target)).collect();
+    stages.join(",")
+}
