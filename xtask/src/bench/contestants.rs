@@ -17,7 +17,7 @@ use crate::{process, tools};
 const SCENARIO: &str = "getroot";
 
 /// Beyond the run itself: the tool builds what is built already, and waits for what is in flight.
-const GRACE: Duration = Duration::from_secs(300);
+const GRACE: Duration = Duration::from_mins(5);
 
 /// Threads of wrk; as many as it is usually given on a small machine.
 const WRK_THREADS: &str = "2";

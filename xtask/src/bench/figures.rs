@@ -1,6 +1,6 @@
 //! The benchmark's figures: one run's CPU per request, and median, spread and ratios over all runs. Pure.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
@@ -82,23 +82,29 @@ pub(super) fn table(results: &[Result]) -> String {
     let mut text =
         format!("{:<width$}  {:>8}  {:>17}  {:>8}  {:>10}", "", "median", "spread", "of tool", "requests");
     for yardstick in YARDSTICKS {
-        text += &format!("  {:>6}", format!("×{yardstick}"));
+        text += &yardstick_cell(&format!("×{yardstick}"));
     }
     text.push('\n');
     for result in results {
         let spread = format!("{:.2} to {:.2}", result.min_us, result.max_us);
-        text += &format!(
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            text,
             "{:<width$}  {:>8.2}  {spread:>17}  {:>8.2}  {:>10.0}",
             result.name, result.median_us, result.tool_median_us, result.requests_median
         );
         for yardstick in YARDSTICKS {
             let other = results.iter().find(|other| other.name == *yardstick);
             let ratio = other.map_or(f64::NAN, |other| result.median_us / other.median_us);
-            text += &format!("  {ratio:>6.2}");
+            text += &yardstick_cell(&format!("{ratio:.2}"));
         }
         text.push('\n');
     }
     text
+}
+
+fn yardstick_cell(text: &str) -> String {
+    format!("  {text:>6}")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::process;
 
 const PACKAGE: &str = "cargo-loadtest";
 
-/// These need CMake, and an assembler, on every machine that compiles a scenario.
+/// These need `CMake`, and an assembler, on every machine that compiles a scenario.
 const FORBIDDEN: &[&str] = &["aws-lc-rs", "aws-lc-sys", "cmake", "native-tls", "openssl-sys"];
 
 /// Packages, name and version, that a scenario compiles for this library on Linux, procedural macros included. 175 when
@@ -87,7 +87,7 @@ pub(super) fn there_is_one_opentelemetry(tree: &Tree) -> Vec<Finding> {
         match toml::from_str::<Lockfile>(&file.text) {
             Ok(lock) => findings.extend(other_opentelemetries(file, &lock)),
             Err(error) => {
-                findings.push(Finding::new(&file.path, 1, format!("does not parse: {}", error.message())))
+                findings.push(Finding::new(&file.path, 1, format!("does not parse: {}", error.message())));
             }
         }
     }

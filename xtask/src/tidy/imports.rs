@@ -196,8 +196,8 @@ mod tests {
     fn halves_that_import_each_other_are_found() {
         let cases: &[(&str, &str, &[usize])] = &[
             ("src/runtime/host.rs", "use crate::tool::drive;", &[2]),
-            ("src/tool/drive.rs", "use crate::runtime::host::{self, Host};", &[2]),
-            ("src/tool/drive.rs", "use crate::{\n    model,\n    runtime::{host, engine},\n};", &[4]),
+            ("src/tool/drive.rs", "use crate::runtime::host::{self, Host};", &[2, 2]),
+            ("src/tool/drive.rs", "use crate::{\n    model,\n    runtime::{host, engine},\n};", &[4, 4]),
             ("src/runtime/host.rs", "fn f() { super::super::tool::drive::go(); }", &[2]),
             ("src/runtime/mod.rs", "fn f() -> super::tool::T { todo!() }", &[2]),
             ("src/runtime/host.rs", "use crate as root;\nfn f() { root::tool::go(); }", &[3]),

@@ -9,8 +9,10 @@ use anyhow::{Context as _, Result};
 
 use super::names::{self, Mention};
 
-/// Folders that hold what is built or fetched, never what is written here.
-const NOT_OURS: &[&str] = &["target", "node_modules"];
+/// What is built, fetched or kept by git, never what is written here. In a worktree `.git` is a file.
+const NOT_OURS: &[&str] = &[".git", "node_modules", "target"];
+
+const HIDDEN_AND_OURS: &[&str] = &[".cargo", ".ci", ".config", ".github"];
 
 pub(super) struct Tree {
     root: PathBuf,
@@ -118,8 +120,11 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
             entry.file_type().with_context(|| format!("could not look at {}", entry.path().display()))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let hidden = name.starts_with('.') && ![".ci", ".cargo", ".config", ".github"].contains(&&*name);
-        if kind.is_dir() && !hidden && !NOT_OURS.contains(&&*name) {
+        if NOT_OURS.contains(&&*name) {
+            continue;
+        }
+        let hidden = name.starts_with('.') && !HIDDEN_AND_OURS.contains(&&*name);
+        if kind.is_dir() && !hidden {
             collect(&entry.path(), paths)?;
         } else if kind.is_file() {
             paths.push(entry.path());
