@@ -197,14 +197,17 @@ mod tests {
     use anyhow::bail;
     use tempfile::TempDir;
 
-    use super::{Outcome, Step, cargo_step, examples, run_steps, table};
+    use super::{Outcome, Step, examples, run_steps, table};
+    use crate::process;
 
     fn steps() -> Vec<Step> {
+        let program = |name: &'static str| Step::new(name, move || Ok(process::program(name, crate::root())));
         vec![
-            cargo_step("good", crate::root(), &["--version"]),
-            cargo_step("bad", crate::root(), &["no-such-command"]),
+            program("true"),
+            program("false"),
             Step::new("cannot run", || bail!("its tool could not be installed")),
-            cargo_step("last", crate::root(), &["--version"]),
+            Step::new("cannot start", || Ok(process::program("no-such-program-anywhere", crate::root()))),
+            program("true"),
         ]
     }
 
@@ -215,13 +218,13 @@ mod tests {
     #[test]
     fn the_first_failure_stops_and_the_rest_is_listed_as_not_run() {
         use Outcome::{Failed, NotRun, Passed};
-        assert_eq!(outcomes(false), [Passed, Failed, NotRun, NotRun]);
+        assert_eq!(outcomes(false), [Passed, Failed, NotRun, NotRun, NotRun]);
     }
 
     #[test]
     fn a_step_that_cannot_run_has_failed() {
         use Outcome::{Failed, Passed};
-        assert_eq!(outcomes(true), [Passed, Failed, Failed, Passed]);
+        assert_eq!(outcomes(true), [Passed, Failed, Failed, Failed, Passed]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::{process, tools};
 /// The scenario, and the name of its target: what the process that runs it is called.
 const SCENARIO: &str = "getroot";
 
-/// Beyond the run itself: the tool builds what is built already, and waits for what is in flight.
-const GRACE: Duration = Duration::from_mins(5);
+/// Beyond the run itself: the tool asks cargo whether all is built, and waits for what is in flight.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// Threads of wrk; as many as it is usually given on a small machine.
 const WRK_THREADS: &str = "2";
@@ -26,6 +26,8 @@ pub(super) struct Contestant {
     pub(super) name: &'static str,
     program: PathBuf,
     folder: PathBuf,
+    /// Where cargo, and with it the tool, puts what it makes in `folder`.
+    target: PathBuf,
     /// `{address}` stands for the server's.
     arguments: Vec<String>,
     kind: Kind,
@@ -50,11 +52,17 @@ pub(super) fn prepare(root: &Path, users: u32, seconds: u32) -> Result<Vec<Conte
     )?;
     let workspace = root.join("target/xtask/bench");
     write_workspace(root, &workspace)?;
+    let target = process::target_directory(&workspace)?;
+    let mut build = process::program(&tool, &workspace);
+    build.args(["loadtest", "run", SCENARIO, "--no-run"]);
+    eprintln!("$ {}", process::shown(&build));
+    process::run(&mut build)?;
 
     let limit = Duration::from_secs(seconds.into()) + GRACE;
     let contestant = |name, program: &Path, kind, arguments: String| {
         let arguments = arguments.split(' ').map(str::to_owned).collect();
-        Contestant { name, program: program.to_owned(), folder: workspace.clone(), arguments, kind, limit }
+        let (program, folder, target) = (program.to_owned(), workspace.clone(), target.clone());
+        Contestant { name, program, folder, target, arguments, kind, limit }
     };
     let load = format!(
         "loadtest run {SCENARIO} --vus {users} --duration {seconds}s --base-url http://{{address}} --no-reference --no-otlp"
@@ -87,7 +95,7 @@ impl Contestant {
 
     fn measured(&self, command: &mut Command) -> Result<Sample> {
         let ours = self.kind == Kind::Loadtest;
-        let mut runs = Runs::in_target(&self.folder.join("target"));
+        let mut runs = Runs::in_target(&self.target);
         let usage = usage::measure(command, ours.then_some(SCENARIO), self.limit)?;
         ensure!(usage.status.success(), "ended with {}\n{}", usage.status, usage.stdout);
         let requests = match self.kind {

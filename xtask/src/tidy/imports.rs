@@ -72,11 +72,11 @@ const SYSTEM: &[&str] = &[
     "std::env::vars",
     "std::env::vars_os",
     "std::fs::write",
-    "std::process::Command",
+    "std::process::Command::new",
     "std::time::Instant::now",
     "std::time::SystemTime::now",
     "tokio::fs",
-    "tokio::process::Command",
+    "tokio::process::Command::new",
     "tokio::signal",
     "jiff::Timestamp::now",
     "jiff::Zoned::now",
@@ -188,7 +188,7 @@ fn unique(mut findings: Vec<Finding>) -> Vec<Finding> {
 mod tests {
     use super::super::sample::{Sample, check};
     use super::{
-        engine_knows_no_telemetry_and_no_terminal as engine, layers_are_kept as layers,
+        SYSTEM, engine_knows_no_telemetry_and_no_terminal as engine, layers_are_kept as layers,
         pure_modules_do_no_io as pure, the_system_is_reached_through_sys as sys,
     };
 
@@ -297,10 +297,21 @@ mod tests {
     }
 
     #[test]
+    fn what_clippy_disallows_is_disallowed_here_too() {
+        let text = std::fs::read_to_string(crate::root().join("clippy.toml")).unwrap();
+        let settings: toml::Table = toml::from_str(&text).unwrap();
+        for method in settings["disallowed-methods"].as_array().unwrap() {
+            let path = method["path"].as_str().unwrap();
+            assert!(SYSTEM.contains(&path), "{path}");
+        }
+    }
+
+    #[test]
     fn a_way_to_the_system_that_is_not_sys_is_found() {
         let cases: &[(&str, &str, &[usize])] = &[
             ("src/tool/drive.rs", "fn f() { let now = std::time::Instant::now; }", &[2]),
-            ("src/tool/drive.rs", "use std::process::Command;", &[2]),
+            ("src/tool/drive.rs", "use std::process::Command;\nfn f() { Command::new(\"a\"); }", &[3]),
+            ("src/tool/drive.rs", "fn f(command: &mut std::process::Command) {}", &[]),
             ("src/tool/drive.rs", "use std::env;\nfn f() { env::var(\"A\"); }", &[3]),
             ("src/runtime/host.rs", "use tokio::signal::ctrl_c;", &[2]),
             ("src/runtime/host.rs", "#[expect(clippy::disallowed_methods, reason = \"r\")]\nfn f() {}", &[2]),

@@ -4,9 +4,10 @@
 use syn::spanned::Spanned as _;
 
 use super::Finding;
+use super::names::is_for_tests;
 use super::tree::{File, Tree};
 
-/// Lines of a file before its tests.
+/// Lines of a file without its tests.
 const MAX_LINES: usize = 400;
 
 /// Rust files that people work on. Fixtures are input, also ones that do not parse on purpose.
@@ -28,13 +29,23 @@ pub(super) fn every_file_parses(tree: &Tree) -> Vec<Finding> {
 
 pub(super) fn files_are_short(tree: &Tree) -> Vec<Finding> {
     let too_long = |file: &File| {
-        let before_tests = file.lines().take_while(|(_, line)| line.trim() != "#[cfg(test)]").count();
-        (before_tests > MAX_LINES).then(|| {
-            let message = format!("{before_tests} lines before its tests; split it (at most {MAX_LINES})");
+        let lines = file.lines().count() - lines_of_tests(file);
+        (lines > MAX_LINES).then(|| {
+            let message = format!("{lines} lines without its tests; split it (at most {MAX_LINES})");
             Finding::new(&file.path, MAX_LINES + 1, message)
         })
     };
     ours(tree).filter_map(too_long).collect()
+}
+
+fn lines_of_tests(file: &File) -> usize {
+    let modules = file.syntax().into_iter().flat_map(|syntax| &syntax.items).filter_map(|item| match item {
+        syn::Item::Mod(module) => Some(module),
+        _ => None,
+    });
+    let tests = modules.filter(|module| module.attrs.iter().any(is_for_tests));
+    // The attribute's line belongs to it.
+    tests.map(|module| module.span().end().line - module.span().start().line + 1).sum()
 }
 
 pub(super) fn modules_say_what_they_own(tree: &Tree) -> Vec<Finding> {
@@ -80,6 +91,8 @@ mod tests {
         check(files_are_short, "src/model/id.rs", code(MAX_LINES + 1).trim_end(), &[MAX_LINES + 1]);
         let with_tests = format!("{}#[cfg(test)]\nmod tests {{\n{}}}", code(MAX_LINES), code(MAX_LINES));
         check(files_are_short, "src/model/id.rs", &with_tests, &[]);
+        let tests_first = format!("#[cfg(test)]\nmod tests {{\n}}\n{}", code(MAX_LINES + 1));
+        check(files_are_short, "src/model/id.rs", tests_first.trim_end(), &[MAX_LINES + 1]);
     }
 
     #[test]
