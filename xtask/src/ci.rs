@@ -133,7 +133,9 @@ fn deny(root: &Path, workspace: &Path) -> Result<Command> {
 /// `cargo test`, so that doctests run too. Nextest is for the tests that show how scenarios behave under it.
 fn tests(root: &Path, workspace: &Path) -> Result<Command> {
     let mut command = process::cargo(workspace);
-    command.args(["test", "--workspace"]).env("CARGO_LOADTEST_NEXTEST", tools::NEXTEST.obtain(root)?);
+    command
+        .args(["test", "--workspace", "--all-features"])
+        .env("CARGO_LOADTEST_NEXTEST", tools::NEXTEST.obtain(root)?);
     Ok(command)
 }
 
