@@ -187,8 +187,9 @@ fn unique(mut findings: Vec<Finding>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::sample::{Sample, check};
+    use super::super::tree::Tree;
     use super::{
-        SYSTEM, engine_knows_no_telemetry_and_no_terminal as engine, layers_are_kept as layers,
+        LAYERS, PURE, SYSTEM, engine_knows_no_telemetry_and_no_terminal as engine, layers_are_kept as layers,
         pure_modules_do_no_io as pure, the_system_is_reached_through_sys as sys,
     };
 
@@ -294,6 +295,18 @@ mod tests {
             sample.write(path, &format!("//! Owns.\n{code}\n"));
             sample.assert_lines(engine, path, lines);
         }
+    }
+
+    /// A rule about a module that was renamed would hold for ever.
+    #[test]
+    fn every_module_that_a_rule_names_exists() {
+        let tree = Tree::read(crate::root()).unwrap();
+        let modules: Vec<_> =
+            tree.files().iter().filter_map(|file| Some(file.module()?.join("::"))).collect();
+        let layers = LAYERS.iter().flat_map(|(module, others)| others.iter().chain([module]));
+        let missing: Vec<_> =
+            layers.chain(PURE).filter(|name| !modules.iter().any(|module| module == **name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[test]
