@@ -1,6 +1,11 @@
 //! Messages, clients and servers of the four gRPC services, made from `proto/`.
 
-#![expect(clippy::pedantic, reason = "the modules are generated")]
+#![expect(
+    clippy::pedantic,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "the modules are generated"
+)]
 
 macro_rules! package {
     ($service:ident) => {

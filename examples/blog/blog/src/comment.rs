@@ -68,7 +68,7 @@ struct CommentService {
 }
 
 impl CommentService {
-    /// Fails with NOT_FOUND, which the blog service says.
+    /// Fails as the blog service does where there is no such post.
     async fn require_post(&self, id: i64) -> Result<(), Error> {
         self.posts.clone().get(GetRequest { id }).await?;
         Ok(())

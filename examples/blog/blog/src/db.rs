@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use sqlx::{
     ConnectOptions as _, SqlitePool,
+    error::DatabaseError,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use tracing::{Instrument as _, Span, field::Empty, info_span};
@@ -51,7 +52,7 @@ impl Statement {
         let result = query.instrument(span.clone()).await;
         if let Err(error) = &result {
             span.record("otel.status_code", "ERROR");
-            let code = error.as_database_error().and_then(|error| error.code());
+            let code = error.as_database_error().and_then(DatabaseError::code);
             span.record("error.type", code.as_deref().unwrap_or("_OTHER"));
         }
         result

@@ -54,7 +54,7 @@ pub(crate) async fn drain<E>(server: impl Future<Output = Result<(), E>>) -> Res
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        served = server => served,
+        outcome = server => outcome,
         () = overdue => {
             warn!("requests were still under way {DRAIN:?} after the signal to stop");
             Ok(())
@@ -73,7 +73,7 @@ pub(crate) async fn stop_signal() {
     if let Err(error) = heard {
         // Without handlers the signals end the process by themselves, which is all that is left.
         warn!("cannot wait for signals to stop: {error}");
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

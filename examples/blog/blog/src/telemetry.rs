@@ -109,7 +109,7 @@ where
     Ok(tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
-        .with_filter(targets.and(filter_fn(|metadata| metadata.is_event()))))
+        .with_filter(targets.and(filter_fn(|metadata| !metadata.is_span()))))
 }
 
 /// The first of the variables that is set to something, as the specification reads empty ones as unset.

@@ -1,5 +1,6 @@
 //! Signed tokens (JWT, HS256): short ones for access, long ones to get the next pair.
 
+use anyhow::ensure;
 use chrono::{DateTime, Utc};
 use jwt_compact::{
     AlgorithmExt as _, Claims, Header, TimeOptions, UntrustedToken,
@@ -49,22 +50,17 @@ pub(super) struct Tokens {
 
 impl Tokens {
     pub(super) fn new(secret: Option<&str>) -> anyhow::Result<Self> {
+        let mut random = [0; MIN_KEY_BYTES];
         let key = match secret {
-            Some(secret) => {
-                anyhow::ensure!(
-                    secret.len() >= MIN_KEY_BYTES,
-                    "JWT_SECRET has fewer than {MIN_KEY_BYTES} bytes"
-                );
-                Hs256Key::new(secret)
-            }
+            Some(secret) => secret.as_bytes(),
             None => {
-                let mut secret = [0; MIN_KEY_BYTES];
-                getrandom::fill(&mut secret)?;
-                Hs256Key::new(secret)
+                getrandom::fill(&mut random)?;
+                &random
             }
         };
+        ensure!(key.len() >= MIN_KEY_BYTES, "JWT_SECRET has fewer than {MIN_KEY_BYTES} bytes");
         // One machine, one clock: no leeway.
-        Ok(Self { key, clock: TimeOptions::from_leeway(chrono::Duration::zero()) })
+        Ok(Self { key: Hs256Key::new(key), clock: TimeOptions::from_leeway(chrono::Duration::zero()) })
     }
 
     pub(super) fn issue_access(&self, user_id: i64) -> Result<String, Error> {
