@@ -5,7 +5,6 @@ use std::error::Error;
 const PROTOS: [&str; 4] =
     ["auth/v1/auth.proto", "user/v1/user.proto", "blog/v1/blog.proto", "comment/v1/comment.proto"];
 
-#[expect(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;

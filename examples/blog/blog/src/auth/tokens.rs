@@ -51,12 +51,11 @@ pub(super) struct Tokens {
 impl Tokens {
     pub(super) fn new(secret: Option<&str>) -> anyhow::Result<Self> {
         let mut random = [0; MIN_KEY_BYTES];
-        let key = match secret {
-            Some(secret) => secret.as_bytes(),
-            None => {
-                getrandom::fill(&mut random)?;
-                &random
-            }
+        let key = if let Some(secret) = secret {
+            secret.as_bytes()
+        } else {
+            getrandom::fill(&mut random)?;
+            &random
         };
         ensure!(key.len() >= MIN_KEY_BYTES, "JWT_SECRET has fewer than {MIN_KEY_BYTES} bytes");
         // One machine, one clock: no leeway.
