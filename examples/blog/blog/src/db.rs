@@ -64,7 +64,7 @@ impl Statement {
             otel.name = format!("{} {}", self.operation, self.table),
             otel.kind = "client",
             otel.status_code = Empty,
-            error.r#type = Empty,
+            "error.type" = Empty,
             db.system.name = "sqlite",
             db.operation.name = self.operation,
             db.collection.name = self.table,

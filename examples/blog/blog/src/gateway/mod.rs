@@ -9,6 +9,7 @@ use axum::{
     Router,
     extract::FromRef,
     routing::{get, post},
+    serve::ListenerExt as _,
 };
 use axum_tracing_opentelemetry::middleware::OtelAxumLayer;
 use blog_proto::{
@@ -17,6 +18,7 @@ use blog_proto::{
 };
 use clap::Parser;
 use tonic::transport::Uri;
+use tracing::warn;
 
 use crate::{
     grpc::{self, Peer},
@@ -50,7 +52,11 @@ pub async fn serve(args: Args) -> anyhow::Result<()> {
         posts: PostsClient::new(grpc::peer(args.blog)),
         comments: CommentsClient::new(grpc::peer(args.comment)),
     };
-    let listener = listen(args.port).await?;
+    let listener = listen(args.port).await?.tap_io(|connection| {
+        if let Err(error) = connection.set_nodelay(true) {
+            warn!("answers may be held back by the network: {error}");
+        }
+    });
     let server = axum::serve(listener, router(services)).with_graceful_shutdown(stop_signal());
     Ok(drain(server.into_future()).await?)
 }
@@ -74,9 +80,10 @@ fn router(services: Services) -> Router {
         .route("/posts", get(posts::list).post(posts::create))
         .route("/posts/{id}", get(posts::show))
         .route("/posts/{id}/comments", get(posts::list_comments).post(posts::create_comment))
+        .fallback(problem::no_such_route)
+        .method_not_allowed_fallback(problem::no_such_method)
         .layer(OtelAxumLayer::default())
         // Below the layer: whoever waits for readiness starts no traces.
         .route("/healthz", get(async || "ok\n"))
-        .fallback(problem::no_such_route)
         .with_state(services)
 }

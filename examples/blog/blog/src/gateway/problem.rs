@@ -24,6 +24,10 @@ pub(super) async fn no_such_route() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "there is nothing here")
 }
 
+pub(super) async fn no_such_method() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this cannot be done here")
+}
+
 impl From<Status> for Problem {
     fn from(status: Status) -> Self {
         let code = match status.code() {

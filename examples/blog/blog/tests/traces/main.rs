@@ -96,6 +96,8 @@ async fn refusals(client: &mut Client) -> Result<()> {
     let wrong = Credentials { password: "wrong horse".into(), ..me.clone() };
     client.post("/auth/login", &wrong).await?.expect(401);
     client.get("/users/me").await?.expect(401);
+    client.get("/nowhere").await?.expect(404);
+    client.get("/auth/login").await?.expect(405);
     client.get("/posts/first").await?.expect(404);
     client.get("/posts/404").await?.expect(404);
     client.get("/posts/404/comments").await?.expect(404);
@@ -262,4 +264,7 @@ fn check_statements(spans: &[Received]) {
         assert!(text.starts_with(&operation) && text.contains('?'), "{text}");
         assert!(!format!("{span:?}").contains("example.com"), "{span:?}");
     }
+    // SQLite's number for what the second registration of an address runs into.
+    let taken = spans.iter().find(|span| span.attribute("error.type").as_deref() == Some("2067"));
+    assert_eq!(taken.map(Received::step), Some(("user", CLIENT, "INSERT users")));
 }
