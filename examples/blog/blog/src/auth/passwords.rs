@@ -49,7 +49,7 @@ impl Passwords {
     }
 }
 
-/// The span is entered around the wait here: the pool's thread would start without any.
+/// The span stays on this side of the pool, so that it covers the wait for a thread as well.
 async fn blocking<T: Send + 'static>(
     span: Span,
     work: impl FnOnce() -> Result<T, BcryptError> + Send + 'static,
