@@ -1,0 +1,353 @@
+//! A distribution of durations: an HDR histogram in microseconds, its exact extremes beside it, and the durations
+//! that were cut off (of which only a lower bound is known) kept apart.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// Three significant digits: a bucket's width is at most 0.1% of its value, or 1 µs where that is larger.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A quantile of a [`Latency`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quantile {
+    pub(crate) nanos: u64,
+    /// The quantile's rank falls on a duration that was cut off: the true value is `nanos` or more.
+    pub(crate) at_least: bool,
+}
+
+/// A distribution of durations. Its size does not grow with the number of samples.
+#[derive(Debug, Clone)]
+pub(crate) struct Latency {
+    complete: Histogram<u64>,
+    censored: Option<Histogram<u64>>,
+    min_ns: u64,
+    max_ns: u64,
+    censored_min_ns: u64,
+    sum_ns: u128,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            complete: new_histogram(),
+            censored: None,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            censored_min_ns: u64::MAX,
+            sum_ns: 0,
+        }
+    }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
+}
+
+/// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
+fn put(histogram: &mut Histogram<u64>, nanos: u64) {
+    histogram.record(nanos.saturating_add(500) / 1000).expect("an auto-resizing histogram takes any value");
+}
+
+impl Latency {
+    /// Records a duration that was seen to its end.
+    pub(crate) fn record(&mut self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        put(&mut self.complete, nanos);
+        self.min_ns = self.min_ns.min(nanos);
+        self.max_ns = self.max_ns.max(nanos);
+        self.sum_ns += u128::from(nanos);
+    }
+
+    /// Records a duration that was cut off after `elapsed`: it would have been this long or longer.
+    pub(crate) fn record_censored(&mut self, elapsed: Duration) {
+        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        put(self.censored.get_or_insert_with(new_histogram), nanos);
+        self.censored_min_ns = self.censored_min_ns.min(nanos);
+        self.max_ns = self.max_ns.max(nanos);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.complete.add(&other.complete).expect("an auto-resizing histogram takes any other");
+        if let Some(censored) = &other.censored {
+            let own = self.censored.get_or_insert_with(new_histogram);
+            own.add(censored).expect("an auto-resizing histogram takes any other");
+        }
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.censored_min_ns = self.censored_min_ns.min(other.censored_min_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// All durations, those that were cut off included.
+    pub(crate) fn count(&self) -> u64 {
+        self.complete.len() + self.censored_count()
+    }
+
+    pub(crate) fn complete_count(&self) -> u64 {
+        self.complete.len()
+    }
+
+    pub(crate) fn censored_count(&self) -> u64 {
+        self.censored.as_ref().map_or(0, Histogram::len)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// The shortest duration that was seen to its end.
+    pub(crate) fn min_nanos(&self) -> Option<u64> {
+        (!self.complete.is_empty()).then_some(self.min_ns)
+    }
+
+    /// The longest duration, exact, one that was cut off included.
+    pub(crate) fn max_nanos(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.max_ns)
+    }
+
+    /// The mean of the durations that were seen to their end, exact.
+    pub(crate) fn mean_nanos(&self) -> Option<f64> {
+        (!self.complete.is_empty()).then(|| self.sum_ns as f64 / self.complete.len() as f64)
+    }
+
+    /// The sum of the durations that were seen to their end.
+    pub(crate) fn sum_nanos(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// The shortest duration that was cut off: quantiles above it may be lower bounds.
+    pub(crate) fn censored_above_nanos(&self) -> Option<u64> {
+        (self.censored_count() > 0).then_some(self.censored_min_ns)
+    }
+
+    /// The nearest-rank percentile: the smallest value such that at least `percent`% of the durations are not
+    /// above it. `percent` is within 0 to 100. Durations that were cut off take part with what was seen of them.
+    pub(crate) fn percentile(&self, percent: f64) -> Option<Quantile> {
+        let rank = rank(percent, self.count())?;
+        let mut complete =
+            self.complete.iter_recorded().map(|it| (it.value_iterated_to(), it.count_since_last_iteration()));
+        let mut censored = self
+            .censored
+            .iter()
+            .flat_map(Histogram::iter_recorded)
+            .map(|it| (it.value_iterated_to(), it.count_since_last_iteration()));
+        let (mut next_complete, mut next_censored) = (complete.next(), censored.next());
+        let mut seen = 0;
+        loop {
+            // Within a bucket, what ended stands before what was cut off.
+            let (value, count, at_least) = match (next_complete, next_censored) {
+                (Some((value, count)), other) if other.is_none_or(|(limit, _)| value <= limit) => {
+                    next_complete = complete.next();
+                    (value, count, false)
+                }
+                (_, Some((value, count))) => {
+                    next_censored = censored.next();
+                    (value, count, true)
+                }
+                _ => return None,
+            };
+            seen += count;
+            if seen >= rank {
+                return Some(Quantile { nanos: self.clamp(value), at_least });
+            }
+        }
+    }
+
+    /// The highest that the percentile can be, if every duration that was cut off had gone on for ever; `None`
+    /// where that is without bound (or nothing was recorded).
+    pub(crate) fn percentile_upper_bound(&self, percent: f64) -> Option<u64> {
+        let rank = rank(percent, self.count())?;
+        let mut seen = 0;
+        self.complete.iter_recorded().find_map(|it| {
+            seen += it.count_since_last_iteration();
+            (seen >= rank).then(|| self.clamp(it.value_iterated_to()))
+        })
+    }
+
+    /// A bucket's upper edge in nanoseconds, never beyond the exact extremes.
+    fn clamp(&self, micros: u64) -> u64 {
+        micros.saturating_mul(1000).clamp(self.min_ns.min(self.censored_min_ns), self.max_ns)
+    }
+
+    /// The buckets that hold complete durations: highest equivalent value in microseconds, and count.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.complete.iter_recorded().map(|it| (it.value_iterated_to(), it.count_since_last_iteration()))
+    }
+
+    /// The complete durations, for an HdrHistogram interval log.
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.complete
+    }
+
+    /// Forgets all samples and keeps the memory.
+    pub(crate) fn reset(&mut self) {
+        self.complete.reset();
+        self.censored = None;
+        (self.min_ns, self.max_ns, self.censored_min_ns, self.sum_ns) = (u64::MAX, 0, u64::MAX, 0);
+    }
+}
+
+/// Nearest rank, from 1. The small allowance keeps 7% of 100 at 7 although 0.07 has no exact binary form.
+fn rank(percent: f64, count: u64) -> Option<u64> {
+    let rank = (percent * count as f64 / 100.0 - 1e-9).ceil();
+    (count > 0).then(|| (rank.max(1.0) as u64).min(count))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    hdr: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    censored: Option<String>,
+    min_ns: u64,
+    max_ns: u64,
+    censored_min_ns: u64,
+    sum_ns: u64,
+}
+
+fn encode(histogram: &Histogram<u64>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(STANDARD.encode(bytes))
+}
+
+fn decode(text: &str) -> Result<Histogram<u64>, String> {
+    let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
+    let read: Histogram<u64> =
+        HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| format!("{error:?}"))?;
+    let mut own = new_histogram();
+    own.add(&read).map_err(|error| error.to_string())?;
+    Ok(own)
+}
+
+impl Serialize for Latency {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let wire = Wire {
+            hdr: encode(&self.complete).map_err(serde::ser::Error::custom)?,
+            censored: self.censored.as_ref().map(encode).transpose().map_err(serde::ser::Error::custom)?,
+            min_ns: self.min_ns,
+            max_ns: self.max_ns,
+            censored_min_ns: self.censored_min_ns,
+            sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
+        };
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latency {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = Wire::deserialize(deserializer)?;
+        Ok(Self {
+            complete: decode(&wire.hdr).map_err(serde::de::Error::custom)?,
+            censored: wire.censored.as_deref().map(decode).transpose().map_err(serde::de::Error::custom)?,
+            min_ns: wire.min_ns,
+            max_ns: wire.max_ns,
+            censored_min_ns: wire.censored_min_ns,
+            sum_ns: u128::from(wire.sum_ns),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(millis: &[u64], censored: &[u64]) -> Latency {
+        let mut latency = Latency::default();
+        millis.iter().for_each(|ms| latency.record(Duration::from_millis(*ms)));
+        censored.iter().for_each(|ms| latency.record_censored(Duration::from_millis(*ms)));
+        latency
+    }
+
+    #[test]
+    fn percentiles_are_nearest_rank_and_extremes_are_exact() {
+        let latency = of(&(1..=100).collect::<Vec<_>>(), &[]);
+        let at = |percent| latency.percentile(percent).unwrap().nanos as f64 / 1e6;
+        for (percent, want) in
+            [(0.0, 1.0), (7.0, 7.0), (50.0, 50.0), (95.0, 95.0), (99.0, 99.0), (100.0, 100.0)]
+        {
+            assert!((at(percent) - want).abs() <= want * 0.001, "p{percent} = {}", at(percent));
+        }
+        assert_eq!((latency.min_nanos(), latency.max_nanos()), (Some(1_000_000), Some(100_000_000)));
+        assert_eq!(latency.mean_nanos(), Some(50_500_000.0));
+    }
+
+    #[test]
+    fn the_maximum_is_not_a_buckets_edge() {
+        let mut latency = Latency::default();
+        latency.record(Duration::from_micros(1_633_333));
+        assert_eq!(latency.max_nanos(), Some(1_633_333_000));
+        assert_eq!(latency.percentile(99.0).unwrap().nanos, 1_633_333_000);
+    }
+
+    #[test]
+    fn a_quantile_whose_rank_falls_on_a_cut_off_duration_is_a_lower_bound() {
+        let latency = of(&[1, 2, 3, 4, 5, 6, 7, 8], &[20, 30]);
+        let p80 = latency.percentile(80.0).unwrap();
+        assert!(!p80.at_least && p80.nanos.abs_diff(8_000_000) <= 8_000);
+        let p90 = latency.percentile(90.0).unwrap();
+        assert!(p90.at_least && p90.nanos.abs_diff(20_000_000) <= 20_000, "{p90:?}");
+        assert_eq!(latency.percentile_upper_bound(90.0), None);
+        assert!(latency.percentile_upper_bound(80.0).is_some());
+        assert_eq!(latency.censored_above_nanos(), Some(20_000_000));
+        assert_eq!(latency.max_nanos(), Some(30_000_000));
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_figures() {
+        let latency = Latency::default();
+        assert!(
+            latency.percentile(50.0).is_none()
+                && latency.max_nanos().is_none()
+                && latency.mean_nanos().is_none()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_quantile_is_beyond_the_maximum_and_all_are_within_a_thousandth(
+            mut micros in proptest::collection::vec(1_u64..200_000_000, 1..300), percent in 0.0_f64..=100.0
+        ) {
+            let mut latency = Latency::default();
+            micros.iter().for_each(|us| latency.record(Duration::from_micros(*us)));
+            micros.sort_unstable();
+            let exact = micros[rank(percent, micros.len() as u64).unwrap() as usize - 1] * 1000;
+            let got = latency.percentile(percent).unwrap().nanos;
+            prop_assert!(got <= latency.max_nanos().unwrap());
+            prop_assert!(got.abs_diff(exact) <= (exact / 1000).max(1000), "{} for {}", got, exact);
+        }
+
+        #[test]
+        fn merging_and_the_wire_lose_nothing(
+            a in proptest::collection::vec(0_u64..4_000_000_000_000, 0..50),
+            b in proptest::collection::vec(0_u64..4_000_000_000_000, 0..50),
+        ) {
+            let mut whole = Latency::default();
+            let mut parts = [Latency::default(), Latency::default()];
+            for (part, nanos) in parts.iter_mut().zip([&a, &b]) {
+                for n in nanos {
+                    let duration = Duration::from_nanos(*n);
+                    if n % 7 == 0 { whole.record_censored(duration); part.record_censored(duration) }
+                    else { whole.record(duration); part.record(duration) }
+                }
+            }
+            let mut merged = Latency::default();
+            for part in &parts {
+                let wire = serde_json::to_string(part).unwrap();
+                merged.merge(&serde_json::from_str(&wire).unwrap());
+            }
+            let facts = |latency: &Latency| {
+                let censored: Vec<_> = latency.censored.iter().flat_map(Histogram::iter_recorded).collect();
+                let all: Vec<_> = latency.buckets().collect();
+                (all, censored, latency.min_ns, latency.max_ns, latency.censored_min_ns, latency.sum_ns)
+            };
+            prop_assert_eq!(facts(&merged), facts(&whole));
+            prop_assert_eq!(merged.count(), (a.len() + b.len()) as u64);
+        }
+    }
+}

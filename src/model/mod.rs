@@ -1,0 +1,13 @@
+//! Pure values that both halves speak in: no IO, no clock.
+
+pub(crate) mod duration;
+pub(crate) mod event;
+pub(crate) mod id;
+pub(crate) mod latency;
+pub(crate) mod load;
+pub(crate) mod plan;
+pub(crate) mod span;
+pub(crate) mod stats;
+pub(crate) mod summary;
+pub(crate) mod threshold;
+pub(crate) mod verdict;

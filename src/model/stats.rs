@@ -1,0 +1,292 @@
+//! Counters and distributions: of an interval, or, merged, of a run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::latency::Latency;
+
+/// What kind of work a row measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum StepKind {
+    /// An HTTP request of the built-in client.
+    Request,
+    /// Any other work, timed by `vu.step`.
+    Step,
+}
+
+/// Which part of a scenario a sample belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Phase {
+    /// A few iterations alone, before the load.
+    Reference,
+    /// The load itself: all figures but the unloaded ones.
+    Load,
+}
+
+/// A row's name within its scenario.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct StepKey {
+    pub(crate) kind: StepKind,
+    pub(crate) name: String,
+}
+
+/// What is known of one step.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StepStats {
+    /// Responses and transport errors; what was interrupted is apart.
+    pub(crate) count: u64,
+    /// Transport errors, 5xx, and statuses that the step does not expect; 429s are apart.
+    pub(crate) errors: u64,
+    /// Responses with the status 429.
+    pub(crate) rate_limited: u64,
+    /// Cut off by the end of the run.
+    pub(crate) interrupted: u64,
+    /// k6's `http_req_failed`: not 200 to 399 (or not what the request expects), or a transport error.
+    pub(crate) failed: u64,
+    /// Responses by status.
+    pub(crate) status: BTreeMap<u16, u64>,
+    /// Transport errors by class (`timeout`, `connect_refused`, …).
+    pub(crate) error_types: BTreeMap<String, u64>,
+    /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
+    pub(crate) latency: Latency,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+}
+
+impl StepStats {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.errors += other.errors;
+        self.rate_limited += other.rate_limited;
+        self.interrupted += other.interrupted;
+        self.failed += other.failed;
+        add(&mut self.status, &other.status);
+        add(&mut self.error_types, &other.error_types);
+        self.latency.merge(&other.latency);
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+}
+
+fn add<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *into.entry(key.clone()).or_default() += count;
+    }
+}
+
+/// How often a check passed and failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CheckStats {
+    pub(crate) passes: u64,
+    pub(crate) fails: u64,
+}
+
+/// How many distinct error messages are kept word for word; the rest are counted together.
+pub(crate) const DISTINCT_ERRORS: usize = 20;
+
+/// The first distinct error messages and how often each came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ErrorTally {
+    pub(crate) messages: Vec<(String, u64)>,
+    /// Errors whose message came after the first [`DISTINCT_ERRORS`].
+    pub(crate) other: u64,
+}
+
+impl ErrorTally {
+    pub(crate) fn add(&mut self, message: &str, count: u64) {
+        if let Some((_, known)) = self.messages.iter_mut().find(|(known, _)| known == message) {
+            *known += count;
+        } else if self.messages.len() < DISTINCT_ERRORS {
+            self.messages.push((message.to_owned(), count));
+        } else {
+            self.other += count;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (message, count) in &other.messages {
+            self.add(message, *count);
+        }
+        self.other += other.other;
+    }
+
+    /// The message that came most often.
+    pub(crate) fn commonest(&self) -> Option<&str> {
+        self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
+    }
+}
+
+/// What is known of one scenario.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ScenarioStats {
+    /// Iterations that ended: well, with an error, or by a panic.
+    pub(crate) iterations: u64,
+    /// Of those, the ones that returned an error or panicked.
+    pub(crate) failed_iterations: u64,
+    pub(crate) panics: u64,
+    /// Arrivals that no user was free for.
+    pub(crate) dropped_iterations: u64,
+    /// Cut off by the end of the run, or of their user.
+    pub(crate) interrupted_iterations: u64,
+    pub(crate) errors: ErrorTally,
+    /// Start to end of each iteration; the interrupted ones are censored.
+    pub(crate) iteration: Latency,
+    /// Time that interrupted iterations had run for, in nanoseconds.
+    pub(crate) interrupted_ns: u64,
+    /// Time that users spent in the iteration loop, all users together, in nanoseconds.
+    pub(crate) vu_ns: u64,
+    /// Users running at the end of the interval.
+    pub(crate) vus: u32,
+    /// The most users at a time.
+    pub(crate) vus_max: u32,
+    #[serde(with = "step_list")]
+    pub(crate) steps: BTreeMap<StepKey, StepStats>,
+    pub(crate) checks: BTreeMap<String, CheckStats>,
+    /// Iterations that were considered for tracing, and those that were traced.
+    pub(crate) iterations_seen: u64,
+    pub(crate) iterations_traced: u64,
+}
+
+impl ScenarioStats {
+    /// Adds a later interval (or another worker's same interval) to this one.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.iterations += other.iterations;
+        self.failed_iterations += other.failed_iterations;
+        self.panics += other.panics;
+        self.dropped_iterations += other.dropped_iterations;
+        self.interrupted_iterations += other.interrupted_iterations;
+        self.errors.merge(&other.errors);
+        self.iteration.merge(&other.iteration);
+        self.interrupted_ns += other.interrupted_ns;
+        self.vu_ns += other.vu_ns;
+        self.vus = other.vus;
+        self.vus_max = self.vus_max.max(other.vus_max).max(other.vus);
+        self.iterations_seen += other.iterations_seen;
+        self.iterations_traced += other.iterations_traced;
+        for (key, stats) in &other.steps {
+            self.steps.entry(key.clone()).or_default().merge(stats);
+        }
+        for (name, check) in &other.checks {
+            let own = self.checks.entry(name.clone()).or_default();
+            own.passes += check.passes;
+            own.fails += check.fails;
+        }
+    }
+
+    /// The requests of all steps together.
+    pub(crate) fn requests(&self) -> StepStats {
+        let mut total = StepStats::default();
+        for (key, stats) in &self.steps {
+            if key.kind == StepKind::Request {
+                total.merge(stats);
+            }
+        }
+        total
+    }
+}
+
+mod step_list {
+    use super::{BTreeMap, StepKey, StepStats};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        steps: &BTreeMap<StepKey, StepStats>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(steps)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<StepKey, StepStats>, D::Error> {
+        Ok(Vec::<(StepKey, StepStats)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+/// Everything that was measured between two swaps of the workers' shards.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Interval {
+    pub(crate) phase: Phase,
+    /// From the start of the phase, on the monotonic clock.
+    pub(crate) start_ms: u64,
+    pub(crate) end_ms: u64,
+    pub(crate) scenarios: BTreeMap<String, ScenarioStats>,
+}
+
+/// All that was measured in one scenario process, or in a whole run (then the keys are made unique by the package).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunStats {
+    pub(crate) reference: BTreeMap<String, ScenarioStats>,
+    pub(crate) load: BTreeMap<String, ScenarioStats>,
+    /// How long the load phase took so far.
+    pub(crate) load_time: Duration,
+}
+
+impl RunStats {
+    pub(crate) fn add(&mut self, interval: &Interval) {
+        let into = match interval.phase {
+            Phase::Reference => &mut self.reference,
+            Phase::Load => {
+                self.load_time = self.load_time.max(Duration::from_millis(interval.end_ms));
+                &mut self.load
+            }
+        };
+        for (name, stats) in &interval.scenarios {
+            into.entry(name.clone()).or_default().merge(stats);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_add_up_and_the_wire_keeps_them() {
+        let mut scenario = ScenarioStats { iterations: 2, vus: 3, ..ScenarioStats::default() };
+        let mut step = StepStats { count: 4, ..StepStats::default() };
+        step.status.insert(201, 4);
+        step.latency.record(Duration::from_millis(5));
+        scenario.steps.insert(StepKey { kind: StepKind::Request, name: "POST /a".into() }, step);
+        scenario.checks.insert("ok".into(), CheckStats { passes: 1, fails: 2 });
+        let interval = |phase, start_ms, end_ms| Interval {
+            phase,
+            start_ms,
+            end_ms,
+            scenarios: BTreeMap::from([("s".to_owned(), scenario.clone())]),
+        };
+        let mut run = RunStats::default();
+        for interval in [
+            interval(Phase::Reference, 0, 500),
+            interval(Phase::Load, 0, 1000),
+            interval(Phase::Load, 1000, 1900),
+        ] {
+            run.add(&serde_json::from_str(&serde_json::to_string(&interval).unwrap()).unwrap());
+        }
+        let load = &run.load["s"];
+        assert_eq!((load.iterations, load.vus, load.vus_max), (4, 3, 3));
+        assert_eq!(load.requests().status, BTreeMap::from([(201, 8)]));
+        assert_eq!(load.checks["ok"], CheckStats { passes: 2, fails: 4 });
+        assert_eq!(run.load_time, Duration::from_millis(1900));
+        assert_eq!(run.reference["s"].iterations, 2);
+    }
+
+    #[test]
+    fn only_the_first_distinct_messages_are_kept_and_none_is_lost() {
+        let mut tally = ErrorTally::default();
+        for n in 0..DISTINCT_ERRORS + 5 {
+            tally.add(&format!("error {n}"), 1);
+        }
+        tally.add("error 3", 9);
+        assert_eq!(tally.messages.len(), DISTINCT_ERRORS);
+        assert_eq!(tally.other, 5);
+        assert_eq!(tally.commonest(), Some("error 3"));
+    }
+}

@@ -1,0 +1,1 @@
+//! The wire between the tool and a scenario process: bytes ↔ model values, no sockets.
