@@ -2,10 +2,26 @@
 //!
 //! This is the library that a scenario links; the `cargo loadtest` subcommand finds, builds and runs scenarios.
 
-#[expect(dead_code, reason = "filled in step by step")]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the tool half uses the rest of what both halves speak in"))]
 mod model;
 mod protocol;
 mod runtime;
 mod sys;
 #[cfg(feature = "cli")]
 mod tool;
+
+pub use runtime::error::{Error, Result};
+pub use runtime::host::main;
+pub use runtime::http::{Request, Response, StatusSet};
+pub use runtime::scenario::{
+    Pause, Scenario, Stage, Stateful, Vu, millis, mins, scenario, secs, stage, stateful,
+};
+pub use runtime::telemetry::author::tracing_layer;
+/// What [`main`] returns.
+pub use std::process::ExitCode;
+
+/// Everything that a scenario usually needs.
+pub mod prelude {
+    pub use super::{Result, Scenario, Vu, millis, mins, scenario, secs, stage, stateful};
+    pub use std::time::Duration;
+}

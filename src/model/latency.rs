@@ -27,6 +27,7 @@ pub(crate) struct Latency {
     censored: Option<Histogram<u64>>,
     min_ns: u64,
     max_ns: u64,
+    complete_max_ns: u64,
     censored_min_ns: u64,
     sum_ns: u128,
 }
@@ -38,6 +39,7 @@ impl Default for Latency {
             censored: None,
             min_ns: u64::MAX,
             max_ns: 0,
+            complete_max_ns: 0,
             censored_min_ns: u64::MAX,
             sum_ns: 0,
         }
@@ -60,6 +62,7 @@ impl Latency {
         put(&mut self.complete, nanos);
         self.min_ns = self.min_ns.min(nanos);
         self.max_ns = self.max_ns.max(nanos);
+        self.complete_max_ns = self.complete_max_ns.max(nanos);
         self.sum_ns += u128::from(nanos);
     }
 
@@ -79,6 +82,7 @@ impl Latency {
         }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
+        self.complete_max_ns = self.complete_max_ns.max(other.complete_max_ns);
         self.censored_min_ns = self.censored_min_ns.min(other.censored_min_ns);
         self.sum_ns += other.sum_ns;
     }
@@ -108,6 +112,11 @@ impl Latency {
     /// The longest duration, exact, one that was cut off included.
     pub(crate) fn max_nanos(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max_ns)
+    }
+
+    /// The longest duration that was seen to its end, exact; 0 without any.
+    pub(crate) fn complete_max_nanos(&self) -> u64 {
+        self.complete_max_ns
     }
 
     /// The mean of the durations that were seen to their end, exact.
@@ -183,13 +192,6 @@ impl Latency {
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.complete
     }
-
-    /// Forgets all samples and keeps the memory.
-    pub(crate) fn reset(&mut self) {
-        self.complete.reset();
-        self.censored = None;
-        (self.min_ns, self.max_ns, self.censored_min_ns, self.sum_ns) = (u64::MAX, 0, u64::MAX, 0);
-    }
 }
 
 /// Nearest rank, from 1. The small allowance keeps 7% of 100 at 7 although 0.07 has no exact binary form.
@@ -205,6 +207,7 @@ struct Wire {
     censored: Option<String>,
     min_ns: u64,
     max_ns: u64,
+    complete_max_ns: u64,
     censored_min_ns: u64,
     sum_ns: u64,
 }
@@ -231,6 +234,7 @@ impl Serialize for Latency {
             censored: self.censored.as_ref().map(encode).transpose().map_err(serde::ser::Error::custom)?,
             min_ns: self.min_ns,
             max_ns: self.max_ns,
+            complete_max_ns: self.complete_max_ns,
             censored_min_ns: self.censored_min_ns,
             sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
         };
@@ -246,6 +250,7 @@ impl<'de> Deserialize<'de> for Latency {
             censored: wire.censored.as_deref().map(decode).transpose().map_err(serde::de::Error::custom)?,
             min_ns: wire.min_ns,
             max_ns: wire.max_ns,
+            complete_max_ns: wire.complete_max_ns,
             censored_min_ns: wire.censored_min_ns,
             sum_ns: u128::from(wire.sum_ns),
         })

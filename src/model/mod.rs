@@ -6,6 +6,7 @@ pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod plan;
+pub(crate) mod semconv;
 pub(crate) mod span;
 pub(crate) mod stats;
 pub(crate) mod summary;

@@ -4,5 +4,4 @@ pub(crate) mod clock;
 pub(crate) mod env;
 #[cfg(feature = "cli")]
 pub(crate) mod fs;
-#[cfg(feature = "cli")]
 pub(crate) mod process;

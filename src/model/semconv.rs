@@ -1,0 +1,21 @@
+//! Names of this project's own attributes, under `loadtest.`: what the scenario process writes and the tool reads.
+
+/// On the resource of a scenario process: only such a process speaks of the load.
+pub(crate) const RUN_ID: &str = "loadtest.run.id";
+/// `iteration`, `step` or `author`.
+pub(crate) const ROLE: &str = "loadtest.role";
+pub(crate) const SCENARIO: &str = "loadtest.scenario";
+/// The row that a request or a timed step is measured in.
+pub(crate) const STEP: &str = "loadtest.step";
+/// `request` or `step`.
+pub(crate) const STEP_KIND: &str = "loadtest.step.kind";
+/// The timed step that a request was made in.
+pub(crate) const GROUP: &str = "loadtest.group";
+/// `reference` or `load`.
+pub(crate) const PHASE: &str = "loadtest.phase";
+/// One over the probability that the iteration was chosen with; 0: without weight in statistics.
+pub(crate) const WEIGHT: &str = "loadtest.sampling.weight";
+/// Whether the response counts in the latency figures.
+pub(crate) const EXPECTED: &str = "loadtest.expected";
+pub(crate) const VU: &str = "loadtest.vu";
+pub(crate) const ITERATION: &str = "loadtest.iteration";

@@ -1,0 +1,301 @@
+//! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::load::LoadModel;
+use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
+use crate::model::stats::{Interval, Phase};
+use crate::runtime::engine::schedule::Grace;
+use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
+use crate::runtime::http::Target;
+use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
+use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
+use crate::runtime::telemetry::export::{self, Export};
+use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
+use crate::runtime::telemetry::{author, resource};
+use crate::sys::clock;
+
+/// How long the export may take at the end, and after a stop from outside.
+const FLUSH: Duration = Duration::from_secs(10);
+const FLUSH_WHEN_STOPPED: Duration = Duration::from_secs(1);
+
+/// Scenario names are unique within a binary.
+pub(super) fn check_names(scenarios: &[Scenario]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    match scenarios.iter().find(|scenario| !seen.insert(&scenario.name)) {
+        Some(twice) => Err(format!(
+            "two scenarios of this binary are called `{}`; give each a name of its own",
+            twice.name
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Carries the plan out and tells everything: the last event is a failure or the end.
+pub(super) fn execute(
+    scenarios: Vec<Scenario>,
+    plan: RunPlan,
+    stop: &StopFlag,
+    tell: &mut impl FnMut(Event),
+) {
+    let prepared = check_names(&scenarios).and_then(|()| Prepared::new(scenarios, plan));
+    match prepared {
+        Ok(prepared) => prepared.run(stop, tell),
+        Err(message) => tell(Event::Failed(Failure { kind: FailureKind::Configuration, message })),
+    }
+}
+
+/// A plan that makes sense for these scenarios.
+struct Prepared {
+    scenarios: Vec<(Scenario, LoadModel)>,
+    plan: RunPlan,
+    facts: Arc<RunFacts>,
+}
+
+/// A scenario that is set up.
+struct Ready {
+    scenario: Scenario,
+    load: LoadModel,
+    shared: Shared,
+}
+
+impl Prepared {
+    fn new(scenarios: Vec<Scenario>, plan: RunPlan) -> Result<Self, String> {
+        let mut chosen = Vec::new();
+        for scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
+            scenario.info()?;
+            let over = plan.overrides.get(&scenario.name).or_else(|| plan.overrides.get("*"));
+            let load = over.map_or_else(|| Ok(scenario.load.clone()), |over| over.apply(&scenario.load));
+            let load = load.map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
+            chosen.push((scenario, load));
+        }
+        let facts = RunFacts {
+            target: Target::new(plan.base_url.as_deref())?,
+            env: plan.env.clone(),
+            // Milliseconds since 1970 leave 22 bits: a process would have to draw four million a millisecond to meet
+            // the numbers of one that starts later.
+            unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
+            misconfiguration: OnceLock::new(),
+        };
+        Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
+    }
+
+    fn run(self, stop: &StopFlag, tell: &mut impl FnMut(Event)) {
+        let Self { scenarios, plan, facts } = self;
+        let attributes = resource::attributes(&plan.run, &plan.resource);
+        let export = match plan
+            .otlp_endpoint
+            .as_deref()
+            .map(|endpoint| Export::start(endpoint, &attributes))
+            .transpose()
+        {
+            Ok(export) => export,
+            Err(message) => return tell(failed(message)),
+        };
+        let run_span = (plan.trace_prefix.trace(fastrand::u64(1..)), new_span_id());
+        let tracing = export.as_ref().filter(|_| plan.trace != TracePolicy::Off).map(|export| TracerParts {
+            policy: plan.trace,
+            prefix: plan.trace_prefix,
+            sink: export.sink().clone(),
+            run_span,
+        });
+        if let Some(parts) = &tracing
+            && !author::install(parts.sink.clone())
+        {
+            let advice = "this binary has set a tracing subscriber of its own, which is kept; add \
+                          `loadtest::tracing_layer()` to it to see its spans in the traces";
+            tell(Event::Warning(Warning::new("tracing-subscriber", advice)));
+        }
+        let started_ns = clock::unix_nanos();
+        let mut run = Run { plan: &plan, facts: &facts, tracing, export: export.as_ref(), stop, tell };
+        let ended = match run.set_up(scenarios) {
+            Ok(ready) => {
+                let ended = run.phases(&ready);
+                let torn_down = run.tear_down(ready);
+                if ended == Ended::Whole { torn_down } else { ended }
+            }
+            Err(message) => Ended::Failed(message),
+        };
+        drop(run);
+        let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
+            export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+            export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
+        });
+        tell(match (facts.misconfiguration.get(), ended) {
+            (Some(message), _) => {
+                Event::Failed(Failure { kind: FailureKind::Configuration, message: message.clone() })
+            }
+            (None, Ended::Failed(message)) => failed(message),
+            (None, ended) => Event::Finished(Finished {
+                interrupted: ended == Ended::Stopped,
+                spans_exported,
+                spans_dropped,
+                metrics_failed,
+            }),
+        });
+    }
+}
+
+fn failed(message: String) -> Event {
+    Event::Failed(Failure { kind: FailureKind::Run, message })
+}
+
+struct Run<'r, T> {
+    plan: &'r RunPlan,
+    facts: &'r Arc<RunFacts>,
+    tracing: Option<TracerParts>,
+    export: Option<&'r Export>,
+    stop: &'r StopFlag,
+    tell: &'r mut T,
+}
+
+impl<T: FnMut(Event)> Run<'_, T> {
+    fn set_up(&mut self, scenarios: Vec<(Scenario, LoadModel)>) -> Result<Vec<Ready>, String> {
+        let runtime = small_runtime()?;
+        let mut ready = Vec::new();
+        for (slot, (scenario, load)) in scenarios.into_iter().enumerate() {
+            let vu = Vu::new(VuParts { id: 0, slot, run: self.facts.clone(), shard: None, tracer: None });
+            let shared = runtime
+                .block_on(caught(scenario.flow.setup(&vu)))
+                .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
+            ready.push(Ready { scenario, load, shared });
+        }
+        Ok(ready)
+    }
+
+    fn phases(&mut self, ready: &[Ready]) -> Ended {
+        for one in ready {
+            let plan = self.plan.reference.unwrap_or(one.scenario.reference);
+            if plan.iterations > 0 {
+                let ended = self.reference(one, plan);
+                if ended != Ended::Whole {
+                    return ended;
+                }
+            }
+        }
+        let most = ready.iter().map(|one| one.load.vus_max() as usize).sum::<usize>().max(1);
+        let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let slots: Vec<_> = ready.iter().map(|one| (one, one.load.clone(), grace(&one.scenario))).collect();
+        self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most))
+    }
+
+    /// One user alone, for the unloaded figures.
+    fn reference(&mut self, one: &Ready, plan: ReferencePlan) -> Ended {
+        let iterations = u64::from(plan.iterations);
+        let load = LoadModel::IterationsPerVu { vus: 1, iterations, max_duration: plan.at_most };
+        self.phase(Phase::Reference, vec![(one, load, grace(&one.scenario))], 1)
+    }
+
+    fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Grace)>, workers: usize) -> Ended {
+        let names: Arc<[Arc<str>]> =
+            slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
+        let scenarios = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
+        (self.tell)(Event::PhaseStarted { phase, scenarios, unix_ns: clock::unix_nanos() });
+        let slots = slots.into_iter().map(|(one, load, grace)| Slot {
+            name: one.scenario.name.clone(),
+            load,
+            grace,
+            users: Arc::new(ScenarioUsers {
+                flow: one.scenario.flow.clone(),
+                shared: one.shared.clone(),
+                facts: self.facts.clone(),
+                tracing: self.tracing.clone(),
+                phase,
+                names: names.clone(),
+            }),
+        });
+        let plan = PhasePlan { phase, slots: slots.collect(), workers };
+        let (export, facts, stop) = (self.export, self.facts, self.stop);
+        let tell = std::cell::RefCell::new(&mut *self.tell);
+        let on_interval = |interval: Interval| {
+            if let Some(export) = export {
+                export.metrics(&interval);
+            }
+            (tell.borrow_mut())(Event::Interval(interval));
+        };
+        let on_overflow = |step: &str| {
+            let message = format!(
+                "more than 500 distinct steps; `{step}` and all further ones are measured together as `(other)`: \
+                 put what varies into .path(…) or .query(…), or give the request a .name(…)"
+            );
+            (tell.borrow_mut())(Event::Warning(Warning::new("too-many-steps", message)));
+        };
+        engine::run(
+            &plan,
+            &|| stop.is_set() || facts.misconfiguration.get().is_some(),
+            on_interval,
+            on_overflow,
+        )
+    }
+
+    fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {
+        let runtime = match small_runtime() {
+            Ok(runtime) => runtime,
+            Err(message) => return Ended::Failed(message),
+        };
+        for Ready { scenario, shared, .. } in ready {
+            if let Err(why) = runtime.block_on(caught(scenario.flow.teardown(shared))) {
+                let message = format!("scenario `{}`: the teardown failed: {why}", scenario.name);
+                (self.tell)(Event::Warning(Warning::new("teardown", message)));
+            }
+        }
+        Ended::Whole
+    }
+}
+
+fn grace(scenario: &Scenario) -> Grace {
+    Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
+}
+
+/// For the parts that are in no figure.
+fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .map_err(|error| format!("cannot start a runtime: {error}"))
+}
+
+/// The users of one scenario in one phase.
+struct ScenarioUsers {
+    flow: Arc<dyn Flow>,
+    shared: Shared,
+    facts: Arc<RunFacts>,
+    tracing: Option<TracerParts>,
+    phase: Phase,
+    names: Arc<[Arc<str>]>,
+}
+
+impl Users for ScenarioUsers {
+    fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated> {
+        let tracer = self.tracing.clone().and_then(|parts| {
+            let shares = seat.workers * self.names.len();
+            Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
+        });
+        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
+    }
+}
+
+struct SeatedUsers {
+    users: Arc<ScenarioUsers>,
+    seat: Seat,
+    tracer: Option<Rc<Tracer>>,
+}
+
+impl Seated for SeatedUsers {
+    fn make(&self, id: u64) -> Box<dyn User> {
+        let parts = VuParts {
+            id,
+            slot: self.seat.slot,
+            run: self.users.facts.clone(),
+            shard: Some(self.seat.shard.clone()),
+            tracer: self.tracer.clone(),
+        };
+        Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
+    }
+}

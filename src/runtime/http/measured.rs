@@ -1,0 +1,137 @@
+//! A request on its way: whatever ends it, it is counted once and, in a traced iteration, has its span.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::target::masked;
+use crate::model::id::SpanId;
+use crate::runtime::record::{RequestEnd, StepId};
+use crate::runtime::scenario::{Current, Vu};
+use crate::runtime::telemetry::span::{RequestFacts, SpanRecord, What};
+use crate::runtime::telemetry::tracer::{new_span_id, traceparent};
+use crate::sys::clock;
+
+/// From the first poll of `send` to the last byte of the body; dropped before that, the request was interrupted.
+pub(super) struct Measured<'v> {
+    vu: &'v Vu,
+    row: Option<StepId>,
+    pub(super) name: Arc<str>,
+    place: Current,
+    span: SpanId,
+    started: Instant,
+    start_ns: u64,
+    facts: Option<Box<RequestFacts>>,
+    bytes_sent: u64,
+    ended: bool,
+}
+
+impl<'v> Measured<'v> {
+    pub(super) fn begin(vu: &'v Vu, method: &http::Method, template: &str, name: Option<&str>) -> Self {
+        let (row, name) = match (vu.shard(), name) {
+            (None, name) => (None, name.map_or_else(|| format!("{method} {template}").into(), Into::into)),
+            (Some(shard), None) => {
+                let (row, name) = shard.borrow_mut().request_step(vu.slot(), method, template);
+                (Some(row), name)
+            }
+            (Some(shard), Some(name)) => {
+                let (row, name) =
+                    shard.borrow_mut().step(vu.slot(), crate::model::stats::StepKind::Request, name);
+                (Some(row), name)
+            }
+        };
+        Self {
+            vu,
+            row,
+            name,
+            place: vu.current(),
+            span: new_span_id(),
+            started: clock::now(),
+            start_ns: clock::unix_nanos(),
+            facts: None,
+            bytes_sent: 0,
+            ended: false,
+        }
+    }
+
+    /// The `traceparent` to send, and what the span will say, before anything is sent.
+    pub(super) fn announce(
+        &mut self,
+        method: &http::Method,
+        template: &str,
+        url: &reqwest::Url,
+        bytes_sent: u64,
+    ) -> Option<String> {
+        self.bytes_sent = bytes_sent;
+        let trace = self.place.trace.as_ref()?;
+        if trace.facts.is_some() {
+            self.facts = Some(Box::new(RequestFacts {
+                name: self.name.clone(),
+                group: self.place.group.clone(),
+                method: method.clone(),
+                template: template.to_owned(),
+                url: masked(url),
+                host: url.host_str().map(str::to_owned),
+                port: url.port_or_known_default(),
+                status: None,
+                version: None,
+                error_type: None,
+                expected: false,
+            }));
+        }
+        Some(traceparent(trace.trace, self.span, trace.facts.is_some()))
+    }
+
+    pub(super) fn head(&mut self, status: u16, version: http::Version) {
+        if let Some(facts) = &mut self.facts {
+            facts.status = Some(status);
+            facts.version = match version {
+                http::Version::HTTP_10 => Some("1.0"),
+                http::Version::HTTP_11 => Some("1.1"),
+                http::Version::HTTP_2 => Some("2"),
+                _ => None,
+            };
+        }
+    }
+
+    pub(super) fn end(&mut self, end: &RequestEnd) {
+        let took = clock::now().saturating_duration_since(self.started);
+        self.end_after(end, took);
+    }
+
+    fn end_after(&mut self, end: &RequestEnd, took: Duration) {
+        self.ended = true;
+        if let (Some(shard), Some(row)) = (self.vu.shard(), self.row) {
+            shard.borrow_mut().request(self.vu.slot(), row, end, took, self.bytes_sent);
+        }
+        let iteration = self.place.trace.as_ref().and_then(|trace| trace.facts.clone());
+        let (Some(tracer), Some(mut facts), Some(iteration)) =
+            (self.vu.tracer(), self.facts.take(), iteration)
+        else {
+            return;
+        };
+        match end {
+            RequestEnd::Response { status, expected, .. } => {
+                facts.expected = *expected;
+                facts.error_type = (*status >= 400).then(|| status.to_string());
+            }
+            RequestEnd::Error { class, .. } => facts.error_type = Some((*class).to_owned()),
+            RequestEnd::Interrupted => facts.error_type = Some("interrupted".to_owned()),
+        }
+        tracer.finished(SpanRecord {
+            iteration,
+            id: self.span,
+            parent: self.place.parent.or(self.place.trace.as_ref().map(|trace| trace.root)),
+            start_ns: self.start_ns,
+            end_ns: self.start_ns + took.as_nanos() as u64,
+            what: What::Request(facts),
+        });
+    }
+}
+
+impl Drop for Measured<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(&RequestEnd::Interrupted);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The instrumented HTTP client: requests and responses of our own, so that the transport can change without
+//! breaking a scenario.
+
+mod error;
+mod measured;
+mod request;
+mod response;
+mod status;
+mod target;
+mod transport;
+
+pub use request::Request;
+pub use response::Response;
+pub use status::StatusSet;
+
+pub(crate) use error::RequestError;
+pub(crate) use target::Target;
+pub(crate) use transport::{client, export_client};

@@ -1,0 +1,208 @@
+//! Requests: a builder that ends in `send`.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+
+use super::error::{RequestError, class_of};
+use super::measured::Measured;
+use super::response::Response;
+use super::status::StatusSet;
+use super::target::name_of;
+use crate::runtime::error::Result;
+use crate::runtime::record::RequestEnd;
+use crate::runtime::scenario::Vu;
+
+/// How long a request may take, connecting and reading the body included, when nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request that is being built. It is measured under `METHOD template`, such as `GET /users/{id}`; nothing happens
+/// before [`send`](Self::send).
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is sent"]
+pub struct Request<'v> {
+    vu: &'v Vu,
+    method: Method,
+    template: String,
+    name: Option<String>,
+    path: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+    timeout: Duration,
+    expected: StatusSet,
+    /// The first thing that could not be built; `send` says it.
+    invalid: Option<RequestError>,
+}
+
+impl<'v> Request<'v> {
+    pub(crate) fn new(vu: &'v Vu, method: Method, template: &str) -> Self {
+        Self {
+            vu,
+            method,
+            template: template.to_owned(),
+            name: None,
+            path: Vec::new(),
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: TIMEOUT,
+            expected: StatusSet::default(),
+            invalid: None,
+        }
+    }
+
+    /// Fills in the placeholder `{key}` of the template, percent-encoded.
+    pub fn path(mut self, key: &str, value: impl Display) -> Self {
+        self.path.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Appends `key=value` to the query, percent-encoded. The query is never part of the name.
+    pub fn query(mut self, key: &str, value: impl Display) -> Self {
+        self.query.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Sets a header, in place of one of the same name.
+    pub fn header(mut self, name: &str, value: impl AsRef<str>) -> Self {
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|why| why.to_string());
+        let value = HeaderValue::from_str(value.as_ref()).map_err(|why| why.to_string());
+        match (header, value) {
+            (Ok(name), Ok(value)) => {
+                self.headers.insert(name, value);
+            }
+            (Err(why), _) | (_, Err(why)) => self.refuse("header", format!("`{name}`: {why}")),
+        }
+        self
+    }
+
+    /// `authorization: Bearer token`.
+    pub fn bearer(self, token: impl Display) -> Self {
+        self.header(AUTHORIZATION.as_str(), format!("Bearer {token}"))
+    }
+
+    /// `authorization: Basic …`, from a user name and a password.
+    pub fn basic_auth(self, user: impl Display, password: impl Display) -> Self {
+        use base64::Engine as _;
+        let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+        self.header(AUTHORIZATION.as_str(), format!("Basic {encoded}"))
+    }
+
+    /// The body, as JSON, with its content type.
+    pub fn json(mut self, body: &(impl serde::Serialize + ?Sized)) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(bytes) => self.typed_body("application/json", bytes.into()),
+            Err(why) => {
+                self.refuse("JSON body", why.to_string());
+                self
+            }
+        }
+    }
+
+    /// The body, as a form (`application/x-www-form-urlencoded`), from pairs or a map.
+    pub fn form<K: AsRef<str>, V: AsRef<str>>(self, pairs: impl IntoIterator<Item = (K, V)>) -> Self {
+        let mut url = reqwest::Url::parse("http://form/").expect("a constant URL");
+        url.query_pairs_mut().extend_pairs(pairs);
+        let encoded = url.query().unwrap_or_default().to_owned();
+        self.typed_body("application/x-www-form-urlencoded", encoded.into())
+    }
+
+    /// The body, as it is; a content type only where a header sets one.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// How long the request may take, from `send` to the last byte of the body. 60 s unless set.
+    pub fn timeout(mut self, at_most: Duration) -> Self {
+        self.timeout = at_most;
+        self
+    }
+
+    /// The name that the request is measured under, in place of `METHOD template`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Which statuses are a success, in place of 200 to 399: what else comes counts as failed, and its latency is in no
+    /// figure.
+    pub fn expected_status(mut self, expected: impl Into<StatusSet>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    fn typed_body(mut self, content_type: &'static str, body: Bytes) -> Self {
+        self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
+        self.body = body;
+        self
+    }
+
+    fn refuse(&mut self, what: &'static str, why: String) {
+        self.invalid.get_or_insert(RequestError::Invalid { what, why });
+    }
+
+    /// Sends the request and reads the whole response. The clock runs from here to the last byte of the body.
+    ///
+    /// Any status is a response; see [`Response::expect_status`].
+    ///
+    /// # Errors
+    ///
+    /// When the request could not be built (a placeholder is missing, there is no base URL), or when no whole response
+    /// came: refused, reset, timed out, cut short. Only the latter count as requests.
+    pub async fn send(mut self) -> Result<Response> {
+        if let Some(invalid) = self.invalid.take() {
+            return Err(invalid.into());
+        }
+        let url = self.vu.target().url(&self.template, &self.path, &self.query).inspect_err(|error| {
+            if error.is_configuration() {
+                self.vu.note_misconfiguration(&error.to_string());
+            }
+        })?;
+        let template = name_of(&self.template);
+        let client = self.vu.reqwest();
+        let mut measured = Measured::begin(self.vu, &self.method, template, self.name.as_deref());
+        if let Some(traceparent) = measured.announce(&self.method, template, &url, self.body.len() as u64) {
+            let value = HeaderValue::from_str(&traceparent).expect("hexadecimal digits and dashes");
+            self.headers.insert(HeaderName::from_static("traceparent"), value);
+        }
+        let mut request = reqwest::Request::new(self.method, url);
+        *request.headers_mut() = self.headers;
+        if !self.body.is_empty() {
+            *request.body_mut() = Some(self.body.into());
+        }
+
+        let exchange = async {
+            let response = client.execute(request).await?;
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            measured.head(status, response.version());
+            Ok((status, headers, response.bytes().await?))
+        };
+        let ended: Result<_, reqwest::Error> = match tokio::time::timeout(self.timeout, exchange).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
+                return Err(
+                    RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into()
+                );
+            }
+        };
+        match ended {
+            Ok((status, headers, body)) => {
+                let expected = self.expected.contains(status);
+                measured.end(&RequestEnd::Response { status, expected, bytes_received: body.len() as u64 });
+                Ok(Response { step: measured.name.clone(), status, headers, body })
+            }
+            Err(error) => {
+                let class = class_of(&error);
+                measured.end(&RequestEnd::Error { class, timed_out: error.is_timeout() });
+                let (step, source) = (measured.name.to_string(), error.without_url());
+                Err(RequestError::Transport { step, class, source }.into())
+            }
+        }
+    }
+}

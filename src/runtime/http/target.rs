@@ -1,0 +1,174 @@
+//! Where a request goes: templates, the base URL, and the hosts that load may be sent to.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Url;
+
+use super::error::RequestError;
+
+/// What stays as it is in a path segment or a query: RFC 3986's unreserved characters.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The system under test.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Target {
+    base: Option<Url>,
+}
+
+impl Target {
+    /// A base URL as configured; its path is what relative templates are appended to.
+    pub(crate) fn new(base_url: Option<&str>) -> Result<Self, String> {
+        let base = base_url
+            .map(|text| match Url::parse(text) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+                Ok(url) => Err(format!(
+                    "base-url `{text}` has the scheme `{}`; http and https are supported",
+                    url.scheme()
+                )),
+                Err(why) => Err(format!("base-url `{text}` is no URL: {why}")),
+            })
+            .transpose()?;
+        Ok(Self { base })
+    }
+
+    /// The URL of `template` with its placeholders filled in from `path` and with `query` appended.
+    pub(crate) fn url(
+        &self,
+        template: &str,
+        path: &[(String, String)],
+        query: &[(String, String)],
+    ) -> Result<Url, RequestError> {
+        let mut filled = fill(template, path)?;
+        if !query.is_empty() {
+            let pairs: Vec<String> =
+                query.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
+            filled += if filled.contains('?') { "&" } else { "?" };
+            filled += &pairs.join("&");
+        }
+        let url = if filled.starts_with("http://") || filled.starts_with("https://") {
+            Url::parse(&filled)
+                .map_err(|why| RequestError::Url { url: filled.clone(), why: why.to_string() })?
+        } else {
+            let base = self
+                .base
+                .as_ref()
+                .ok_or_else(|| RequestError::NoBaseUrl { template: template.to_owned() })?;
+            let joined =
+                format!("{}/{}", base.as_str().trim_end_matches('/'), filled.trim_start_matches('/'));
+            Url::parse(&joined)
+                .map_err(|why| RequestError::Url { url: joined.clone(), why: why.to_string() })?
+        };
+        if self.may_receive(&url) {
+            Ok(url)
+        } else {
+            Err(RequestError::HostNotAllowed { host: url.host_str().unwrap_or_default().to_owned() })
+        }
+    }
+
+    /// Load goes to loopback addresses and to the base URL's host, nowhere else.
+    pub(crate) fn may_receive(&self, url: &Url) -> bool {
+        let loopback = match url.host_str() {
+            Some("localhost") => true,
+            Some(host) => host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback()),
+            None => false,
+        };
+        loopback || self.base.as_ref().is_some_and(|base| base.host_str() == url.host_str())
+    }
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// The template without its query: what a request is measured under.
+pub(crate) fn name_of(template: &str) -> &str {
+    template.split(['?', '#']).next().unwrap_or_default()
+}
+
+fn fill(template: &str, path: &[(String, String)]) -> Result<String, RequestError> {
+    let mut filled = String::with_capacity(template.len() + 16);
+    let mut rest = template;
+    let mut used = 0;
+    while let Some(open) = rest.find('{') {
+        let Some(close) = rest[open..].find('}') else { break };
+        let key = &rest[open + 1..open + close];
+        let (_, value) = path.iter().find(|(known, _)| known == key).ok_or_else(|| {
+            RequestError::MissingPathParameter { template: template.to_owned(), key: key.to_owned() }
+        })?;
+        used += 1;
+        filled += &rest[..open];
+        filled += &encode(value);
+        rest = &rest[open + close + 1..];
+    }
+    filled += rest;
+    if used < path.len()
+        && let Some((key, _)) = path.iter().find(|(key, _)| !template.contains(&format!("{{{key}}}")))
+    {
+        return Err(RequestError::UnknownPathParameter { template: template.to_owned(), key: key.clone() });
+    }
+    Ok(filled)
+}
+
+/// A URL that may be stored and shown: without user information, the query's values masked.
+pub(crate) fn masked(url: &Url) -> String {
+    let mut masked = url.clone();
+    if !url.username().is_empty() || url.password().is_some() {
+        // Both can only fail for URLs without a host, which have no user information.
+        let _ = masked.set_username("REDACTED");
+        let _ = masked.set_password(None);
+    }
+    if url.query().is_some() {
+        let names: Vec<String> =
+            url.query_pairs().map(|(name, _)| format!("{}=REDACTED", encode(&name))).collect();
+        masked.set_query(Some(&names.join("&")));
+    }
+    masked.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    #[test]
+    fn templates_are_filled_in_and_appended_to_the_base_urls_path() {
+        let target = Target::new(Some("http://127.0.0.1:80/api/")).unwrap();
+        for (template, path, query, want) in [
+            ("/users/{id}", vec![("id", "a/b ü")], vec![], "http://127.0.0.1/api/users/a%2Fb%20%C3%BC"),
+            ("users", vec![], vec![("q", "1&2"), ("r", "")], "http://127.0.0.1/api/users?q=1%262&r="),
+            ("/x?a=1", vec![], vec![("b", "2")], "http://127.0.0.1/api/x?a=1&b=2"),
+            ("http://[::1]:81/y", vec![], vec![], "http://[::1]:81/y"),
+        ] {
+            assert_eq!(target.url(template, &pairs(&path), &pairs(&query)).unwrap().as_str(), want);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_url_says_why() {
+        let target = Target::new(Some("http://127.0.0.1:1")).unwrap();
+        for (template, path, words) in [
+            ("/users/{id}", vec![], "`id`"),
+            ("/users", vec![("id", "1")], "no placeholder {id}"),
+            ("http://example.com/", vec![], "example.com"),
+        ] {
+            let error = target.url(template, &pairs(&path), &[]).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let error = Target::default().url("/users", &[], &[]).unwrap_err().to_string();
+        assert!(error.contains("base-url"), "{error}");
+        assert!(Target::new(Some("ftp://x")).unwrap_err().contains("http and https"));
+        assert!(Target::new(Some("nonsense")).unwrap_err().contains("nonsense"));
+    }
+
+    #[test]
+    fn a_shown_url_has_no_secrets() {
+        let url = Url::parse("http://me:secret@127.0.0.1/a?token=secret&n=1").unwrap();
+        assert_eq!(masked(&url), "http://REDACTED@127.0.0.1/a?token=REDACTED&n=REDACTED");
+        assert_eq!(name_of("/a?token={t}"), "/a");
+    }
+}

@@ -1,0 +1,271 @@
+//! The scenario builder.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Vu;
+use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
+use crate::model::load::{DEFAULT_GRACE, DEFAULT_MAX_DURATION, LoadModel, Stage};
+use crate::model::plan::{ReferencePlan, ScenarioInfo};
+use crate::model::threshold::Threshold;
+use crate::runtime::error::Result;
+
+/// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
+/// it has to keep.
+///
+/// Made by [`scenario`] or [`stateful`] and handed to [`main`](crate::main). Without a load model it runs one
+/// iteration of one user.
+pub struct Scenario {
+    pub(crate) name: String,
+    pub(crate) flow: Arc<dyn Flow>,
+    pub(crate) load: LoadModel,
+    pub(crate) reference: ReferencePlan,
+    pub(crate) graceful_stop: Duration,
+    pub(crate) graceful_ramp_down: Duration,
+    thresholds: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario").field("name", &self.name).field("load", &self.load).finish_non_exhaustive()
+    }
+}
+
+/// A scenario whose iteration is `f`, which is called again and again for each user.
+///
+/// `name` consists of letters, digits, `_` and `-`.
+///
+/// ```
+/// use loadtest::prelude::*;
+///
+/// async fn front_page(vu: &Vu) -> Result {
+///     vu.get("/").send().await?.expect_status(200)?;
+///     Ok(())
+/// }
+/// let front = scenario("front", front_page).constant_vus(10, secs(30));
+/// # let _ = front;
+/// ```
+pub fn scenario<F>(name: impl Into<Cow<'static, str>>, f: F) -> Scenario
+where
+    F: AsyncFn(&Vu) -> Result + Send + Sync + 'static,
+{
+    Scenario::new(name.into(), Arc::new(Plain(f)))
+}
+
+/// A scenario that prepares something once, or once for each user, and cleans up afterwards.
+///
+/// Setup, per-user setup and teardown are in no figure.
+///
+/// ```
+/// use loadtest::prelude::*;
+///
+/// let reading = stateful("reading")
+///     .setup(async |vu: &Vu| -> Result<Vec<u64>> { vu.get("/posts").send().await?.json() })
+///     .vu_setup(async |_: &Vu, posts: &Vec<u64>| -> Result<usize> { Ok(posts.len()) })
+///     .teardown(async |_posts: Vec<u64>| -> Result { Ok(()) })
+///     .iteration(async |vu: &Vu, seen: &mut usize, posts: &Vec<u64>| -> Result {
+///         *seen += 1;
+///         vu.get("/posts/{id}").path("id", posts[*seen % posts.len()]).send().await?;
+///         Ok(())
+///     });
+/// # let _ = reading;
+/// ```
+pub fn stateful(name: impl Into<Cow<'static, str>>) -> Stateful<(), ()> {
+    Stateful {
+        name: name.into(),
+        setup: Box::new(async |_: &Vu| Ok(())),
+        user_setup: Box::new(async |_: &Vu, (): &()| Ok(())),
+        teardown: None,
+    }
+}
+
+/// A scenario in the making, with what all users share (`T`) and what each user keeps (`S`). Made by [`stateful`].
+pub struct Stateful<T, S> {
+    name: Cow<'static, str>,
+    setup: Box<dyn Setup<T>>,
+    user_setup: Box<dyn UserSetup<T, S>>,
+    teardown: Option<Box<dyn Teardown<T>>>,
+}
+
+impl<T, S> fmt::Debug for Stateful<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stateful").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Stateful<(), ()> {
+    /// Runs once before any user; all users share what it returns.
+    #[must_use]
+    pub fn setup<T, F>(self, setup: F) -> Stateful<T, ()>
+    where
+        T: Send + Sync + 'static,
+        F: AsyncFn(&Vu) -> Result<T> + Send + Sync + 'static,
+    {
+        Stateful {
+            name: self.name,
+            setup: Box::new(setup),
+            user_setup: Box::new(async |_: &Vu, _: &T| Ok(())),
+            teardown: None,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Stateful<T, ()> {
+    /// Runs once for each user before its first iteration; the user keeps what it returns.
+    #[must_use]
+    pub fn vu_setup<S, F>(self, user_setup: F) -> Stateful<T, S>
+    where
+        S: 'static,
+        F: AsyncFn(&Vu, &T) -> Result<S> + Send + Sync + 'static,
+    {
+        Stateful {
+            name: self.name,
+            setup: self.setup,
+            user_setup: Box::new(user_setup),
+            teardown: self.teardown,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static, S: 'static> Stateful<T, S> {
+    /// Runs once after all users, with what the setup returned.
+    #[must_use]
+    pub fn teardown<F>(mut self, teardown: F) -> Self
+    where
+        F: AsyncFn(T) -> Result + Send + Sync + 'static,
+    {
+        self.teardown = Some(Box::new(teardown));
+        self
+    }
+
+    /// What a user does in one iteration. Ends the making.
+    #[must_use]
+    pub fn iteration<F>(self, iteration: F) -> Scenario
+    where
+        F: AsyncFn(&Vu, &mut S, &T) -> Result + Send + Sync + 'static,
+    {
+        let flow = Full {
+            setup: self.setup,
+            user_setup: self.user_setup,
+            teardown: self.teardown,
+            iteration,
+            state: PhantomData,
+        };
+        Scenario::new(self.name, Arc::new(flow))
+    }
+}
+
+impl Scenario {
+    fn new(name: Cow<'static, str>, flow: Arc<dyn Flow>) -> Self {
+        Self {
+            name: name.into_owned(),
+            flow,
+            load: LoadModel::default(),
+            reference: ReferencePlan::default(),
+            graceful_stop: DEFAULT_GRACE,
+            graceful_ramp_down: DEFAULT_GRACE,
+            thresholds: Vec::new(),
+        }
+    }
+
+    /// `vus` users loop until `duration` has passed.
+    #[must_use]
+    pub fn constant_vus(mut self, vus: u32, duration: Duration) -> Self {
+        self.load = LoadModel::ConstantVus { vus, duration };
+        self
+    }
+
+    /// The number of users follows the stages in straight lines, from 0.
+    #[must_use]
+    pub fn ramping_vus(mut self, stages: impl IntoIterator<Item = Stage>) -> Self {
+        self.load = LoadModel::RampingVus { stages: stages.into_iter().collect() };
+        self
+    }
+
+    /// `iterations` iterations in all, each drawn from one pot by whichever of `vus` users is free.
+    #[must_use]
+    pub fn shared_iterations(mut self, vus: u32, iterations: u64) -> Self {
+        self.load = LoadModel::SharedIterations { vus, iterations, max_duration: DEFAULT_MAX_DURATION };
+        self
+    }
+
+    /// Each of `vus` users runs exactly `iterations` iterations.
+    #[must_use]
+    pub fn iterations_per_vu(mut self, vus: u32, iterations: u64) -> Self {
+        self.load = LoadModel::IterationsPerVu { vus, iterations, max_duration: DEFAULT_MAX_DURATION };
+        self
+    }
+
+    /// How long iterations may go on after the end of the load before they are interrupted. 30 s unless set.
+    #[must_use]
+    pub fn graceful_stop(mut self, at_most: Duration) -> Self {
+        self.graceful_stop = at_most;
+        self
+    }
+
+    /// How long a user that a ramp takes away may go on with its iteration. 30 s unless set.
+    #[must_use]
+    pub fn graceful_ramp_down(mut self, at_most: Duration) -> Self {
+        self.graceful_ramp_down = at_most;
+        self
+    }
+
+    /// How many iterations one user runs alone before the load, for the unloaded figures; at most 3 s. 5 unless
+    /// set; 0 turns it off, which a rate-limit test needs.
+    #[must_use]
+    pub fn reference(mut self, iterations: u32) -> Self {
+        self.reference.iterations = iterations;
+        self
+    }
+
+    /// What the run has to keep, judged at its end: a metric with optional tags in braces, and an aggregation, a
+    /// comparison and a number. A duration has a unit; a bare number is milliseconds. No samples: failed.
+    ///
+    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, `http_req_failed`, `http_req_rate_limited`,
+    /// `iterations`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
+    /// `data_sent`, `data_received`. Aggregations: `count` and `rate` of counters; `rate` of shares; `value` of
+    /// gauges; `avg`, `min`, `med`, `max` and `p(N)` of durations.
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// # async fn flow(_: &Vu) -> Result { Ok(()) }
+    /// # let _ =
+    /// scenario("auth", flow)
+    ///     .threshold("http_req_failed", "rate<0.01")
+    ///     .threshold(r#"http_req_duration{step:"POST /auth/register"}"#, "p(95)<1500ms")
+    /// # ;
+    /// ```
+    #[must_use]
+    pub fn threshold(mut self, metric: impl Into<String>, expression: impl Into<String>) -> Self {
+        self.thresholds.push((metric.into(), expression.into()));
+        self
+    }
+
+    /// The thresholds, read; the error names the scenario and the threshold.
+    pub(crate) fn parsed_thresholds(&self) -> Result<Vec<Threshold>, String> {
+        let parse = |(metric, expression): &(String, String)| {
+            Threshold::parse(metric, expression)
+                .map_err(|why| format!("scenario `{}`: threshold ({metric}, {expression}): {why}", self.name))
+        };
+        self.thresholds.iter().map(parse).collect()
+    }
+
+    /// What the scenario says of itself, or what is wrong with it.
+    pub(crate) fn info(&self) -> Result<ScenarioInfo, String> {
+        if self.name.is_empty()
+            || !self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        {
+            return Err(format!("`{}` is no scenario name; use letters, digits, `_` and `-`", self.name));
+        }
+        self.load.check().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
+        Ok(ScenarioInfo {
+            name: self.name.clone(),
+            load: self.load.clone(),
+            reference: self.reference,
+            thresholds: self.parsed_thresholds()?.iter().map(|threshold| threshold.text().clone()).collect(),
+        })
+    }
+}

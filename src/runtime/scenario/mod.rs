@@ -1,0 +1,48 @@
+//! What an author writes with: the scenario builder, the virtual user, checks and pauses.
+
+mod builder;
+mod flow;
+mod pause;
+mod step;
+pub(crate) mod user;
+mod vu;
+
+pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use pause::Pause;
+pub use vu::Vu;
+
+pub(crate) use vu::{Current, RunFacts, VuParts};
+
+use std::time::Duration;
+
+pub use crate::model::load::Stage;
+
+/// One leg of a ramp: over `duration` the number of users moves in a straight line to `target`.
+///
+/// ```
+/// use loadtest::prelude::*;
+/// let up = stage(secs(30), 20);
+/// assert_eq!((up.duration, up.target), (Duration::from_secs(30), 20));
+/// ```
+#[must_use]
+pub const fn stage(duration: Duration, target: u32) -> Stage {
+    Stage::new(duration, target)
+}
+
+/// `n` milliseconds.
+#[must_use]
+pub const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// `n` seconds.
+#[must_use]
+pub const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// `n` minutes.
+#[must_use]
+pub const fn mins(n: u64) -> Duration {
+    Duration::from_secs(n * 60)
+}

@@ -1,0 +1,132 @@
+//! One user of one scenario as the engine drives it: setup, then iterations, each measured, traced and caught.
+
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use opentelemetry::trace::FutureExt as _;
+
+use super::flow::UserState;
+pub(crate) use super::flow::{Flow, Shared};
+use super::{Current, Vu, VuParts};
+use crate::runtime::engine::User;
+use crate::runtime::host::panics;
+use crate::runtime::record::WorkEnd;
+use crate::runtime::telemetry::author;
+use crate::runtime::telemetry::span::{SpanRecord, What};
+use crate::runtime::telemetry::tracer::IterationTrace;
+use crate::sys::clock;
+
+pub(crate) struct ScenarioUser {
+    flow: Arc<dyn Flow>,
+    shared: Shared,
+    vu: Vu,
+    state: Option<UserState>,
+}
+
+impl ScenarioUser {
+    pub(crate) fn new(flow: Arc<dyn Flow>, shared: Shared, parts: VuParts) -> Self {
+        Self { flow, shared, vu: Vu::new(parts), state: None }
+    }
+}
+
+impl User for ScenarioUser {
+    fn prepare(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            // Per-user setup is in no figure: it acts through a user that records nothing.
+            let setting_up = Vu::new(self.vu.without_figures());
+            let made = caught(self.flow.user_setup(&setting_up, &self.shared)).await?;
+            self.state = Some(made);
+            Ok(())
+        })
+    }
+
+    fn iterate(&mut self) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async {
+            let Some(state) = &mut self.state else { return };
+            let mut iteration = Iteration::begin(&self.vu);
+            let work = panics::catch(AssertUnwindSafe(self.flow.iterate(&self.vu, state, &self.shared)));
+            let ended = match iteration.context() {
+                Some(context) => work.with_context(context).await,
+                None => work.await,
+            };
+            iteration.end(&match ended {
+                Ok(Ok(())) => WorkEnd::Done,
+                Ok(Err(error)) => WorkEnd::Failed(error.chain()),
+                Err(panic) => WorkEnd::Panicked(panic),
+            });
+        })
+    }
+}
+
+/// Runs a part of a scenario's code that is in no figure; its error or panic becomes a message.
+pub(crate) async fn caught<T>(
+    work: LocalBoxFuture<'_, crate::runtime::error::Result<T>>,
+) -> Result<T, String> {
+    panics::catch(AssertUnwindSafe(work)).map(|ended| ended?.map_err(|error| error.chain())).await
+}
+
+/// An iteration that is going on; dropped before its end, it was interrupted.
+struct Iteration<'v> {
+    vu: &'v Vu,
+    trace: Option<Rc<IterationTrace>>,
+    started: Instant,
+    start_ns: u64,
+    ended: bool,
+}
+
+impl<'v> Iteration<'v> {
+    fn begin(vu: &'v Vu) -> Self {
+        let started = clock::now();
+        let trace = vu.tracer().map(|tracer| Rc::new(tracer.begin(vu.id(), vu.iteration(), started)));
+        if let (Some(shard), Some(trace)) = (vu.shard(), &trace) {
+            shard.borrow_mut().seen_for_tracing(vu.slot(), trace.facts.is_some());
+        }
+        vu.swap_current(Current { trace: trace.clone(), parent: None, group: None });
+        Self { vu, trace, started, start_ns: clock::unix_nanos(), ended: false }
+    }
+
+    /// What spans of the author's own code are children of, in a traced iteration.
+    fn context(&self) -> Option<opentelemetry::Context> {
+        let trace = self.trace.as_ref()?;
+        trace.facts.as_ref().map(|facts| author::context(facts.trace, trace.root))
+    }
+
+    fn end(&mut self, end: &WorkEnd) {
+        self.ended = true;
+        let took = clock::now().saturating_duration_since(self.started);
+        if let Some(shard) = self.vu.shard() {
+            shard.borrow_mut().iteration(self.vu.slot(), end, took);
+        }
+        self.vu.next_iteration();
+        self.vu.swap_current(Current::default());
+        let (Some(tracer), Some(trace)) = (self.vu.tracer(), &self.trace) else { return };
+        let Some(facts) = trace.facts.clone() else { return };
+        tracer.finished(SpanRecord {
+            iteration: facts,
+            id: trace.root,
+            parent: None,
+            start_ns: self.start_ns,
+            end_ns: self.start_ns + took.as_nanos() as u64,
+            what: What::Iteration {
+                error: match end {
+                    WorkEnd::Done => None,
+                    WorkEnd::Failed(message) | WorkEnd::Panicked(message) => Some(message.clone()),
+                    WorkEnd::Interrupted => Some("interrupted".into()),
+                },
+                run_span: tracer.run_span(),
+            },
+        });
+    }
+}
+
+impl Drop for Iteration<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(&WorkEnd::Interrupted);
+        }
+    }
+}

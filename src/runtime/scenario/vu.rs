@@ -1,0 +1,222 @@
+//! The virtual user: what a scenario's code acts through.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::Pause;
+use super::step::StepFuture;
+use crate::model::id::SpanId;
+use crate::runtime::error::Result;
+use crate::runtime::http::{self, Request, Target};
+use crate::runtime::record::Shard;
+use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
+
+/// What all users of a run have in common.
+#[derive(Debug)]
+pub(crate) struct RunFacts {
+    pub(crate) target: Target,
+    pub(crate) env: BTreeMap<String, String>,
+    /// The next of [`Vu::unique`]'s numbers.
+    pub(crate) unique: AtomicU64,
+    /// What a request found wrong with the configuration that no load can mend: the run ends with it.
+    pub(crate) misconfiguration: OnceLock<String>,
+}
+
+/// What a user works with on its thread.
+#[derive(Debug, Clone)]
+pub(crate) struct VuParts {
+    pub(crate) id: u64,
+    /// The scenario's place in the shard and the tracer.
+    pub(crate) slot: usize,
+    pub(crate) run: Arc<RunFacts>,
+    /// `None` in setup and teardown, which are in no figure.
+    pub(crate) shard: Option<Rc<RefCell<Shard>>>,
+    pub(crate) tracer: Option<Rc<Tracer>>,
+}
+
+/// Where in its iteration the user is: the trace, and the span that the next one is a child of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Current {
+    pub(crate) trace: Option<Rc<IterationTrace>>,
+    pub(crate) parent: Option<SpanId>,
+    pub(crate) group: Option<Arc<str>>,
+}
+
+/// A virtual user. A scenario's code is called with one and sends its requests, checks and pauses through it.
+///
+/// A user stays on one thread and keeps its connections from iteration to iteration; no two users share any.
+pub struct Vu {
+    parts: VuParts,
+    iteration: Cell<u64>,
+    current: RefCell<Current>,
+    client: OnceCell<reqwest::Client>,
+}
+
+impl fmt::Debug for Vu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vu")
+            .field("id", &self.parts.id)
+            .field("iteration", &self.iteration)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Vu {
+    pub(crate) fn new(parts: VuParts) -> Self {
+        Self { parts, iteration: Cell::new(0), current: RefCell::default(), client: OnceCell::new() }
+    }
+
+    /// The user's number within its scenario, from 1.
+    pub fn id(&self) -> u64 {
+        self.parts.id
+    }
+
+    /// How many iterations this user has begun before this one: 0 in the first.
+    pub fn iteration(&self) -> u64 {
+        self.iteration.get()
+    }
+
+    /// A number that never comes again: not in this run, and not in a later one. For names of things that must be new.
+    pub fn unique(&self) -> u64 {
+        self.parts.run.unique.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The value of `key` as given with `-e KEY=VALUE` or in `loadtest.toml`, else of this process's environment.
+    pub fn env(&self, key: &str) -> Option<String> {
+        self.parts.run.env.get(key).cloned().or_else(|| crate::sys::env::var(key))
+    }
+
+    /// Counts whether something held. A failed check does not end the iteration; a threshold on `checks` can fail
+    /// the run. Gives `passed` back.
+    pub fn check(&self, name: &str, passed: bool) -> bool {
+        if let Some(shard) = &self.parts.shard {
+            shard.borrow_mut().check(self.parts.slot, name, passed);
+        }
+        passed
+    }
+
+    /// Thinks for a fixed time, or for one drawn from a range.
+    pub async fn sleep(&self, pause: impl Into<Pause>) {
+        tokio::time::sleep(pause.into().draw()).await;
+    }
+
+    /// Times any other work (a database driver, a gRPC call, a WebSocket exchange) under `name`: it gets a row and a
+    /// span of its own, and the metric `step_duration{step:name}`. Requests inside keep their own rows.
+    ///
+    /// The work's error counts in the step's row and is handed on.
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// # async fn fetch() -> Result<u32> { Ok(1) }
+    /// async fn flow(vu: &Vu) -> Result {
+    ///     let rows = vu.step("SELECT users", async { fetch().await }).await?;
+    ///     vu.check("one row", rows == 1);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn step<'v, T: 'v, F>(&'v self, name: &str, work: F) -> impl Future<Output = Result<T>> + 'v
+    where
+        F: Future<Output = Result<T>> + 'v,
+    {
+        StepFuture::new(self, name, work)
+    }
+
+    /// The W3C `traceparent` of the current iteration or step, for clients other than the built-in one. `None` when
+    /// tracing is off.
+    pub fn traceparent(&self) -> Option<String> {
+        let current = self.current.borrow();
+        let trace = current.trace.as_ref()?;
+        Some(traceparent(trace.trace, current.parent.unwrap_or(trace.root), trace.facts.is_some()))
+    }
+
+    /// A GET request. Placeholders of the template, such as `/users/{id}`, are filled in with
+    /// [`Request::path`].
+    pub fn get(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::GET, template)
+    }
+
+    /// A HEAD request.
+    pub fn head(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::HEAD, template)
+    }
+
+    /// A POST request.
+    pub fn post(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::POST, template)
+    }
+
+    /// A PUT request.
+    pub fn put(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::PUT, template)
+    }
+
+    /// A PATCH request.
+    pub fn patch(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::PATCH, template)
+    }
+
+    /// A DELETE request.
+    pub fn delete(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::DELETE, template)
+    }
+
+    /// An OPTIONS request.
+    pub fn options(&self, template: &str) -> Request<'_> {
+        self.request(::http::Method::OPTIONS, template)
+    }
+
+    /// A request with any method.
+    pub fn request(&self, method: ::http::Method, template: &str) -> Request<'_> {
+        Request::new(self, method, template)
+    }
+
+    /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
+    /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
+    pub fn reqwest(&self) -> &reqwest::Client {
+        self.client.get_or_init(http::client)
+    }
+
+    /// What a user of the same scenario works with whose work is in no figure.
+    pub(crate) fn without_figures(&self) -> VuParts {
+        VuParts { shard: None, tracer: None, ..self.parts.clone() }
+    }
+
+    /// Ends the run soon, as wrongly configured. The first message counts.
+    pub(crate) fn note_misconfiguration(&self, message: &str) {
+        self.parts.run.misconfiguration.get_or_init(|| message.to_owned());
+    }
+
+    pub(crate) fn slot(&self) -> usize {
+        self.parts.slot
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.parts.run.target
+    }
+
+    pub(crate) fn shard(&self) -> Option<&Rc<RefCell<Shard>>> {
+        self.parts.shard.as_ref()
+    }
+
+    pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
+        self.parts.tracer.as_ref()
+    }
+
+    pub(crate) fn current(&self) -> Current {
+        self.current.borrow().clone()
+    }
+
+    /// Puts the user into another place; gives back the one it was in.
+    pub(crate) fn swap_current(&self, current: Current) -> Current {
+        self.current.replace(current)
+    }
+
+    pub(crate) fn next_iteration(&self) {
+        self.iteration.set(self.iteration.get() + 1);
+    }
+}

@@ -1,0 +1,327 @@
+//! Metrics of the load, cumulative, from the snapshots that the report is made of: built as OTLP by hand, since the SDK
+//! cannot attach exemplars.
+
+use std::collections::{BTreeMap, HashMap};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1 as common;
+use opentelemetry_proto::tonic::metrics::v1 as otlp;
+
+use super::resource::{proto, text};
+use super::span::{SpanRecord, What};
+use crate::model::latency::Latency;
+use crate::model::semconv;
+use crate::model::stats::{Interval, Phase, ScenarioStats, StepKey, StepKind};
+
+/// Buckets of an exponential histogram, at most: OpenTelemetry's default.
+const MOST_BUCKETS: f64 = 160.0;
+/// No finer than the histograms that it is made of: 2^(2^-9) is 0.14% wide.
+const FINEST_SCALE: i32 = 9;
+
+/// A sampled request that stands for others of about its duration.
+#[derive(Debug, Clone)]
+struct Sample {
+    seconds: f64,
+    at_ns: u64,
+    trace: [u8; 16],
+    span: [u8; 8],
+}
+
+/// The cumulative state.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    resource: opentelemetry_proto::tonic::resource::v1::Resource,
+    start_ns: u64,
+    scenarios: BTreeMap<String, ScenarioStats>,
+    /// Since the last request: the latest sample of each power of two, by scenario and step.
+    samples: HashMap<(String, String), BTreeMap<i32, Sample>>,
+}
+
+impl Metrics {
+    pub(crate) fn new(resource: &[(String, String)], start_ns: u64) -> Self {
+        Self { resource: proto(resource), start_ns, scenarios: BTreeMap::new(), samples: HashMap::new() }
+    }
+
+    /// Takes the figures of the load in; the reference phase is in no metric.
+    pub(crate) fn add(&mut self, interval: &Interval) {
+        if interval.phase == Phase::Load {
+            for (name, stats) in &interval.scenarios {
+                self.scenarios.entry(name.clone()).or_default().merge(stats);
+            }
+        }
+    }
+
+    /// Takes a traced request as a sample.
+    pub(crate) fn note(&mut self, span: &SpanRecord) {
+        let What::Request(request) = &span.what else { return };
+        if !request.expected || span.iteration.phase != Phase::Load {
+            return;
+        }
+        let seconds = span.end_ns.saturating_sub(span.start_ns) as f64 / 1e9;
+        let sample = Sample {
+            seconds,
+            at_ns: span.end_ns,
+            trace: span.iteration.trace.0.to_be_bytes(),
+            span: span.id.0.to_be_bytes(),
+        };
+        let key = (span.iteration.scenario.to_string(), request.name.to_string());
+        self.samples.entry(key).or_default().insert(seconds.max(1e-6).log2() as i32, sample);
+    }
+
+    /// Everything so far, as of `now_ns`.
+    pub(crate) fn request(&mut self, now_ns: u64) -> ExportMetricsServiceRequest {
+        let mut metrics = Points { start_ns: self.start_ns, now_ns, ..Points::default() };
+        for (scenario, stats) in &self.scenarios {
+            let here = [text(semconv::SCENARIO, scenario)];
+            metrics.scenario(&here, stats);
+            for (key, step) in &stats.steps {
+                let samples = self.samples.remove(&(scenario.clone(), key.name.clone())).unwrap_or_default();
+                metrics.step(&here, key, step, samples.into_values());
+            }
+        }
+        let scope = common::InstrumentationScope {
+            name: "cargo-loadtest".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..Default::default()
+        };
+        ExportMetricsServiceRequest {
+            resource_metrics: vec![otlp::ResourceMetrics {
+                resource: Some(self.resource.clone()),
+                scope_metrics: vec![otlp::ScopeMetrics {
+                    scope: Some(scope),
+                    metrics: metrics.into_metrics(),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+        }
+    }
+}
+
+#[derive(Default)]
+struct Points {
+    start_ns: u64,
+    now_ns: u64,
+    request_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    step_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    iteration_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    requests: Vec<otlp::NumberDataPoint>,
+    iterations: Vec<otlp::NumberDataPoint>,
+    checks: Vec<otlp::NumberDataPoint>,
+    users: Vec<otlp::NumberDataPoint>,
+}
+
+impl Points {
+    fn scenario(&mut self, here: &[common::KeyValue], stats: &ScenarioStats) {
+        let outcomes = [
+            ("ok", stats.iterations - stats.failed_iterations),
+            ("failed", stats.failed_iterations),
+            ("interrupted", stats.interrupted_iterations),
+            ("dropped", stats.dropped_iterations),
+        ];
+        for (outcome, count) in outcomes {
+            let point = self.number(here, &[text("loadtest.outcome", outcome)], count);
+            self.iterations.push(point);
+        }
+        for (name, check) in &stats.checks {
+            for (outcome, count) in [("passed", check.passes), ("failed", check.fails)] {
+                let more = [text("loadtest.check", name), text("loadtest.outcome", outcome)];
+                let point = self.number(here, &more, count);
+                self.checks.push(point);
+            }
+        }
+        let users = self.number(here, &[], u64::from(stats.vus));
+        self.users.push(users);
+        let iteration = self.histogram(here.to_vec(), &stats.iteration, std::iter::empty());
+        self.iteration_duration.push(iteration);
+    }
+
+    fn step(
+        &mut self,
+        here: &[common::KeyValue],
+        key: &StepKey,
+        stats: &crate::model::stats::StepStats,
+        samples: impl Iterator<Item = Sample>,
+    ) {
+        let mut attributes = here.to_vec();
+        attributes.push(text(semconv::STEP, &key.name));
+        if key.kind == StepKind::Step {
+            let point = self.histogram(attributes, &stats.latency, std::iter::empty());
+            self.step_duration.push(point);
+            return;
+        }
+        for (status, count) in &stats.status {
+            let point =
+                self.number(&attributes, &[text("http.response.status_code", &status.to_string())], *count);
+            self.requests.push(point);
+        }
+        for (class, count) in &stats.error_types {
+            let point = self.number(&attributes, &[text("error.type", class)], *count);
+            self.requests.push(point);
+        }
+        if let Some((method, template)) = key.name.split_once(' ') {
+            attributes.extend([text("http.request.method", method), text("url.template", template)]);
+        }
+        let point = self.histogram(attributes, &stats.latency, samples);
+        self.request_duration.push(point);
+    }
+
+    fn number(
+        &self,
+        here: &[common::KeyValue],
+        more: &[common::KeyValue],
+        value: u64,
+    ) -> otlp::NumberDataPoint {
+        otlp::NumberDataPoint {
+            attributes: [here, more].concat(),
+            start_time_unix_nano: self.start_ns,
+            time_unix_nano: self.now_ns,
+            value: Some(otlp::number_data_point::Value::AsInt(value as i64)),
+            ..Default::default()
+        }
+    }
+
+    fn histogram(
+        &self,
+        attributes: Vec<common::KeyValue>,
+        latency: &Latency,
+        samples: impl Iterator<Item = Sample>,
+    ) -> otlp::ExponentialHistogramDataPoint {
+        let (scale, zero_count, positive) = exponential(latency);
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        otlp::ExponentialHistogramDataPoint {
+            attributes,
+            start_time_unix_nano: self.start_ns,
+            time_unix_nano: self.now_ns,
+            count: latency.complete_count(),
+            sum: Some(latency.sum_nanos() as f64 / 1e9),
+            scale,
+            zero_count,
+            positive: Some(positive),
+            min: latency.min_nanos().map(seconds),
+            max: latency.buckets().last().map(|_| seconds(latency.complete_max_nanos())),
+            exemplars: samples
+                .map(|sample| otlp::Exemplar {
+                    time_unix_nano: sample.at_ns,
+                    span_id: sample.span.to_vec(),
+                    trace_id: sample.trace.to_vec(),
+                    value: Some(otlp::exemplar::Value::AsDouble(sample.seconds)),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        }
+    }
+
+    fn into_metrics(self) -> Vec<otlp::Metric> {
+        use otlp::metric::Data;
+        let cumulative = otlp::AggregationTemporality::Cumulative as i32;
+        let metric = |name: &str, unit: &str, description: &str, data| otlp::Metric {
+            name: name.into(),
+            unit: unit.into(),
+            description: description.into(),
+            data: Some(data),
+            ..Default::default()
+        };
+        let histogram = |data_points| {
+            Data::ExponentialHistogram(otlp::ExponentialHistogram {
+                data_points,
+                aggregation_temporality: cumulative,
+            })
+        };
+        let sum = |data_points| {
+            Data::Sum(otlp::Sum { data_points, aggregation_temporality: cumulative, is_monotonic: true })
+        };
+        vec![
+            metric(
+                "http.client.request.duration",
+                "s",
+                "Expected responses: from send to the last byte of the body.",
+                histogram(self.request_duration),
+            ),
+            metric(
+                "loadtest.step.duration",
+                "s",
+                "Timed steps that ended well.",
+                histogram(self.step_duration),
+            ),
+            metric(
+                "loadtest.iteration.duration",
+                "s",
+                "Iterations that ended.",
+                histogram(self.iteration_duration),
+            ),
+            metric(
+                "loadtest.requests",
+                "{request}",
+                "Responses by status, and transport errors by class.",
+                sum(self.requests),
+            ),
+            metric("loadtest.iterations", "{iteration}", "Iterations by outcome.", sum(self.iterations)),
+            metric("loadtest.checks", "{check}", "Checks by outcome.", sum(self.checks)),
+            metric(
+                "loadtest.vus",
+                "{user}",
+                "Users running.",
+                Data::Gauge(otlp::Gauge { data_points: self.users }),
+            ),
+        ]
+    }
+}
+
+/// Scale, zero count and positive buckets: bucket i of scale s holds (b^i, b^(i+1)] with b = 2^(2^-s), as the data model
+/// of OpenTelemetry defines it.
+fn exponential(latency: &Latency) -> (i32, u64, otlp::exponential_histogram_data_point::Buckets) {
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    let mut buckets = latency.buckets().filter(|(micros, _)| *micros > 0);
+    let zero = latency.buckets().find(|(micros, _)| *micros == 0).map_or(0, |(_, count)| count);
+    let Some((lowest, _)) = buckets.next() else {
+        return (FINEST_SCALE, zero, otlp::exponential_histogram_data_point::Buckets::default());
+    };
+    let highest = latency.buckets().last().map_or(lowest, |(micros, _)| micros);
+    let doublings = (seconds(highest) / seconds(lowest)).log2().max(1e-9);
+    let scale = ((MOST_BUCKETS - 1.0) / doublings).log2().floor().min(f64::from(FINEST_SCALE)) as i32;
+    let index = |micros: u64| (seconds(micros).log2() * f64::from(scale).exp2()).ceil() as i32 - 1;
+    let offset = index(lowest);
+    let mut counts = vec![0; (index(highest) - offset + 1) as usize];
+    for (micros, count) in latency.buckets().filter(|(micros, _)| *micros > 0) {
+        counts[(index(micros) - offset) as usize] += count;
+    }
+    (scale, zero, otlp::exponential_histogram_data_point::Buckets { offset, bucket_counts: counts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    proptest! {
+        #[test]
+        fn each_duration_lies_in_the_bucket_that_the_data_model_gives_it(
+            micros in proptest::collection::vec(0_u64..120_000_000, 1..100)
+        ) {
+            let mut latency = Latency::default();
+            micros.iter().for_each(|us| latency.record(Duration::from_micros(*us)));
+            let (scale, zero, positive) = exponential(&latency);
+            prop_assert_eq!(zero + positive.bucket_counts.iter().sum::<u64>(), micros.len() as u64);
+            prop_assert!(positive.bucket_counts.len() <= MOST_BUCKETS as usize + 1);
+            // The median by buckets is the median within the buckets' width.
+            let base = 2_f64.powf(2_f64.powi(-scale));
+            let mut seen = zero;
+            let half = micros.len().div_ceil(2) as u64;
+            if seen < half {
+                let at = positive.bucket_counts.iter().position(|count| { seen += count; seen >= half }).unwrap();
+                let upper = base.powi(positive.offset + at as i32 + 1);
+                let exact = latency.percentile(50.0).unwrap().nanos as f64 / 1e9;
+                prop_assert!(exact <= upper * 1.002 && exact >= upper / base / 1.002, "{} {}", exact, upper);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_recorded_is_a_histogram_of_nothing() {
+        let (_, zero, positive) = exponential(&Latency::default());
+        assert_eq!((zero, positive.bucket_counts.len()), (0, 0));
+    }
+}
