@@ -2,7 +2,10 @@
 //!
 //! This is the library that a scenario links; the `cargo loadtest` subcommand finds, builds and runs scenarios.
 
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the tool half uses the rest of what both halves speak in"))]
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the tool half uses the rest of what both halves speak in")
+)]
 mod model;
 mod protocol;
 mod runtime;

@@ -26,6 +26,30 @@ impl RunId {
     }
 }
 
+/// A text that is no run id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no run id; one looks like 20261130T134501-7f3a")]
+pub(crate) struct NotARunId(String);
+
+impl FromStr for RunId {
+    type Err = NotARunId;
+
+    /// Takes exactly the form that [`RunId::new`] makes, so a run id is always a safe file name.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = |part: &str, len| part.len() == len && part.bytes().all(|byte| byte.is_ascii_digit());
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let parts = text.split_once('T').and_then(|(date, rest)| Some((date, rest.split_once('-')?)));
+        match parts {
+            Some((date, (time, random)))
+                if digits(date, 8) && digits(time, 6) && random.len() == 4 && random.bytes().all(hex) =>
+            {
+                Ok(Self(text.to_owned()))
+            }
+            _ => Err(NotARunId(text.to_owned())),
+        }
+    }
+}
+
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -99,7 +123,18 @@ mod tests {
 
     #[test]
     fn a_run_id_is_the_utc_second_and_four_hexadecimal_digits() {
-        assert_eq!(RunId::new(1_796_046_301_000_000_000, 0x7f3a).as_str(), "20261130T134501-7f3a");
+        let id = RunId::new(1_796_046_301_000_000_000, 0x7f3a);
+        assert_eq!(id.as_str(), "20261130T134501-7f3a");
+        assert_eq!(id.as_str().parse(), Ok(id));
+        for text in [
+            "",
+            "20261130T134501",
+            "20261130T134501-7F3A",
+            "../20261130T134501-7f3a",
+            "20261130T134501-7f3a/",
+        ] {
+            assert!(text.parse::<RunId>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -24,6 +24,21 @@ impl Stage {
     }
 }
 
+impl std::str::FromStr for Stage {
+    type Err = String;
+
+    /// Reads `30s:20`: over 30 seconds, to 20 users.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (duration, target) = text
+            .split_once(':')
+            .ok_or_else(|| format!("`{text}` is no stage; write DURATION:USERS, such as 30s:20"))?;
+        let users = target.trim();
+        let target =
+            users.parse().map_err(|_| format!("`{users}` in the stage `{text}` is not a number of users"))?;
+        Ok(Self::new(duration::parse(duration)?, target))
+    }
+}
+
 /// A closed load model. Each user starts its next iteration when its last one ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "executor", rename_all = "kebab-case")]
@@ -266,6 +281,15 @@ mod tests {
             LoadModel::ConstantVus { vus: 5, duration: secs(10) }.describe(),
             "constant-vus 5 for 10s"
         );
+    }
+
+    #[test]
+    fn stages_are_read_and_nonsense_is_refused_by_name() {
+        assert_eq!("30s:20".parse(), Ok(Stage::new(secs(30), 20)));
+        assert_eq!("0s:0".parse(), Ok(Stage::new(secs(0), 0)));
+        for text in ["", "30s", "30:20", "30s:", "30s:-1", "30s:many", "20:30s"] {
+            assert!(text.parse::<Stage>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -5,10 +5,15 @@ pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;
+pub(crate) mod plain;
 pub(crate) mod plan;
+#[cfg(test)]
+pub(crate) mod sample;
 pub(crate) mod semconv;
 pub(crate) mod span;
 pub(crate) mod stats;
+pub(crate) mod summarise;
 pub(crate) mod summary;
+pub(crate) mod table;
 pub(crate) mod threshold;
 pub(crate) mod verdict;

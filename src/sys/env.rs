@@ -9,6 +9,7 @@ pub(crate) fn var(key: &str) -> Option<String> {
 }
 
 /// All variables whose name and value are UTF-8.
+#[cfg(feature = "cli")]
 pub(crate) fn vars() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
 }

@@ -1,15 +1,110 @@
-//! Files that appear whole or not at all.
+//! Files that appear whole or not at all, and folders and files that only their owner reads.
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// How unfinished files are called, in the folder of the file that they will be.
+const TEMPORARY_PREFIX: &str = ".writing-";
 
 /// Writes `bytes` to `path`: to a temporary name in the same folder first, synced, then renamed, so that a killed
 /// process never leaves a half-written file under its final name.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder)?;
-    temporary.write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let mut file = WholeFile::create(path)?;
+    file.write_all(bytes)?;
+    file.finish()
+}
+
+/// A file that is written bit by bit and stands under its final name only when it is finished.
+/// Dropped before that, it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct WholeFile {
+    temporary: BufWriter<NamedTempFile>,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    /// Readable by its owner alone, under a temporary name in the folder of `path`.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(folder)?;
+        Ok(Self { temporary: BufWriter::new(temporary), path: path.to_owned() })
+    }
+
+    /// Syncs the file and gives it its name, in place of any other file of that name.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        let temporary = self.temporary.into_inner().map_err(io::IntoInnerError::into_error)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.temporary.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.temporary.flush()
+    }
+}
+
+/// Makes a folder that only its owner enters; one that exists already (or a link of that name) is an error.
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
+    private_dir_builder().create(path)
+}
+
+/// The same with all folders above it that are missing; existing ones are left as they are.
+pub(crate) fn create_private_dir_all(path: &Path) -> io::Result<()> {
+    private_dir_builder().recursive(true).create(path)
+}
+
+fn private_dir_builder() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Makes a file that only its owner reads, for appending; one that exists already (or a link) is an error.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Whether `path` itself, not what a link there points to, is a folder.
+pub(crate) fn is_real_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// The names in a folder that are UTF-8; none where the folder does not exist.
+pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    entries.filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose()).collect()
+}
+
+/// Removes a folder and what is in it. Links in it are removed, not followed.
+pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
+    fs::remove_dir_all(path)
+}
+
+/// Opens a file for reading.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Reads a whole file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
 }

@@ -1,9 +1,164 @@
 //! Run without the tool: configuration from `LOADTEST_*`, the plain table on stdout, the exit code.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::str::FromStr;
+use std::thread;
 
+use super::run;
+use crate::model::duration;
+use crate::model::event::{Event, Failure, FailureKind};
+use crate::model::id::{RunId, TracePrefix};
+use crate::model::load::{LoadOverride, Stage};
+use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo};
+use crate::model::stats::RunStats;
+use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, no_success, summarise};
+use crate::model::summary::{Health, Summary};
+use crate::model::table::{self, Column};
+use crate::model::verdict::{Outcome, decide};
+use crate::runtime::engine::StopFlag;
 use crate::runtime::scenario::Scenario;
+use crate::sys::{clock, env};
 
-pub(super) fn run(_scenarios: Vec<Scenario>) -> ExitCode {
-    ExitCode::SUCCESS
+/// Runs every scenario of the binary.
+pub(super) fn run(scenarios: Vec<Scenario>) -> ExitCode {
+    match whole_run(scenarios) {
+        Ok((summary, problems)) => {
+            say(&summary, &problems);
+            ExitCode::from(summary.exit_code)
+        }
+        Err(message) => {
+            complain(&message);
+            ExitCode::from(Outcome::Usage.code())
+        }
+    }
+}
+
+fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String> {
+    run::check_names(&scenarios)?;
+    let over = load_from_environment()?;
+    let infos = scenarios.iter().map(|scenario| effective(scenario, &over)).collect::<Result<Vec<_>, _>>()?;
+    let started_unix_ns = clock::unix_nanos();
+    let plan = RunPlan {
+        run: RunId::new(started_unix_ns, fastrand::u16(..)),
+        trace_prefix: TracePrefix::new(fastrand::u32(..)),
+        scenarios: infos.iter().map(|info| info.name.clone()).collect(),
+        base_url: env::var("LOADTEST_BASE_URL"),
+        env: BTreeMap::new(),
+        overrides: BTreeMap::from([("*".to_owned(), over)]),
+        reference: reference_from_environment()?,
+        trace: variable::<crate::model::plan::TracePolicy>("LOADTEST_TRACE", str::parse)?.unwrap_or_default(),
+        otlp_endpoint: env::var("LOADTEST_OTLP_ENDPOINT").or_else(|| env::var("OTEL_EXPORTER_OTLP_ENDPOINT")),
+        resource: BTreeMap::new(),
+        workers: None,
+        seed: fastrand::u64(..),
+    };
+    let facts = RunFacts {
+        id: plan.run.clone(),
+        started_unix_ns,
+        commit: None,
+        dirty: None,
+        base_url: plan.base_url.clone(),
+    };
+    let stop = StopFlag::default();
+    stop_on_interrupt(&stop)?;
+    let mut stats = RunStats::default();
+    let (mut outcomes, mut warnings, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    run::execute(scenarios, plan, &stop, &mut |event| match event {
+        Event::Interval(interval) => stats.add(&interval),
+        Event::Warning(warning) => warnings.push(warning),
+        Event::Failed(Failure { kind, message }) => {
+            problems.push(message);
+            outcomes.push(match kind {
+                FailureKind::Configuration => Outcome::Usage,
+                FailureKind::Run => Outcome::CouldNotRun,
+            });
+        }
+        Event::Finished(finished) if finished.interrupted => outcomes.push(Outcome::Interrupted),
+        Event::Finished(_) | Event::Listing(_) | Event::PhaseStarted { .. } => {}
+    });
+    let binary = BinaryRun { package: "", scenarios: &infos, stats: &stats };
+    let summary = summarise(Inputs {
+        facts: &facts,
+        binaries: &[binary],
+        joined: Joined::default(),
+        attribution: Vec::new(),
+        health: Health { valid: true, warnings, ..Health::default() },
+        outcomes,
+    });
+    if problems.is_empty() {
+        problems.extend(no_success(&summary.scenarios));
+    }
+    Ok((summary, problems))
+}
+
+fn effective(scenario: &Scenario, over: &LoadOverride) -> Result<ScenarioInfo, String> {
+    let mut info = scenario.info()?;
+    info.load = over.apply(&info.load).map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
+    Ok(info)
+}
+
+fn load_from_environment() -> Result<LoadOverride, String> {
+    Ok(LoadOverride {
+        vus: variable("LOADTEST_VUS", number)?,
+        duration: variable("LOADTEST_DURATION", duration::parse)?,
+        iterations: variable("LOADTEST_ITERATIONS", number)?,
+        stages: variable("LOADTEST_STAGES", |text| {
+            text.split(',').map(|stage| Stage::from_str(stage.trim())).collect()
+        })?
+        .unwrap_or_default(),
+    })
+}
+
+fn reference_from_environment() -> Result<Option<ReferencePlan>, String> {
+    let iterations = variable("LOADTEST_REFERENCE", |text| if text == "off" { Ok(0) } else { number(text) })?;
+    Ok(iterations.map(|iterations| ReferencePlan { iterations, ..ReferencePlan::default() }))
+}
+
+fn variable<T>(name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    env::var(name).map(|text| read(&text).map_err(|why| format!("{name}: {why}"))).transpose()
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+/// Ctrl-C once: results are kept.
+fn stop_on_interrupt(stop: &StopFlag) -> Result<(), String> {
+    let stop = stop.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start a runtime: {error}"))?;
+    thread::Builder::new()
+        .name("interrupt".into())
+        .spawn(move || {
+            // The second time, without this handler's mercy, is the operating system's.
+            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                stop.set();
+                if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                    crate::sys::process::exit(decide([Outcome::Interrupted]).0);
+                }
+            }
+        })
+        .map(drop)
+        .map_err(|error| format!("cannot start a thread: {error}"))
+}
+
+#[expect(clippy::print_stdout, reason = "the report of a binary that runs alone")]
+fn say(summary: &Summary, problems: &[String]) {
+    println!("{}\n{}", table::table(summary, &Column::STANDARD), table::totals(&summary.totals));
+    for threshold in &summary.thresholds {
+        let mark = if threshold.passed { "✓" } else { "✗" };
+        println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.text);
+    }
+    for warning in &summary.health.warnings {
+        println!("{}: {}", warning.code, warning.message);
+    }
+    problems.iter().for_each(|problem| complain(problem));
+}
+
+#[expect(clippy::print_stderr, reason = "the errors of a binary that runs alone")]
+fn complain(message: &str) {
+    eprintln!("error: {message}");
 }

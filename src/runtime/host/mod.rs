@@ -3,6 +3,11 @@
 mod alone;
 pub(crate) mod panics;
 mod run;
+#[cfg(test)]
+#[path = "../../../tests/support/server.rs"]
+mod server;
+#[cfg(test)]
+mod tests;
 mod told;
 
 use std::process::ExitCode;

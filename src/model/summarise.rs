@@ -1,0 +1,446 @@
+//! Puts a [`Summary`] together from what was measured: the one place where figures of the report are computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::event::Warning;
+use super::id::RunId;
+use super::plan::ScenarioInfo;
+use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
+use super::summary::{
+    Attribution, Check, ErrorCount, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
+    Totals, Trace, Unloaded, millis,
+};
+use super::threshold;
+use super::verdict::{Outcome, decide};
+
+/// Stands for the errors that were too various to keep word for word.
+const OTHER_MESSAGES: &str = "(other messages)";
+
+/// What is known of a run before it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunFacts {
+    pub(crate) id: RunId,
+    pub(crate) started_unix_ns: u64,
+    pub(crate) commit: Option<String>,
+    pub(crate) dirty: Option<bool>,
+    /// Without user information and query values.
+    pub(crate) base_url: Option<String>,
+}
+
+/// What one scenario binary measured. Binaries of a run go one after the other, scenarios of a binary together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BinaryRun<'a> {
+    pub(crate) package: &'a str,
+    /// The scenarios that ran, with the load that they ran under.
+    pub(crate) scenarios: &'a [ScenarioInfo],
+    pub(crate) stats: &'a RunStats,
+}
+
+/// What became of the requests that were traced. All zero where nothing received spans.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Joined {
+    pub(crate) requests_traced: u64,
+    pub(crate) requests_joined: u64,
+    /// Reason → how many requests.
+    pub(crate) not_joined: BTreeMap<String, u64>,
+}
+
+/// Everything that a summary is made of.
+#[derive(Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) facts: &'a RunFacts,
+    pub(crate) binaries: &'a [BinaryRun<'a>],
+    pub(crate) joined: Joined,
+    pub(crate) attribution: Vec<Attribution>,
+    /// As judged so far; doubts that the figures themselves raise are added.
+    pub(crate) health: Health,
+    /// What went wrong beyond the figures: an interruption, a service that ended, …
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+/// The summary of a run. Thresholds are judged here; verdict and exit code follow from `outcomes`, from thresholds,
+/// from `health.valid`, and from whether any iteration succeeded.
+pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
+    let Inputs { facts, binaries, joined, attribution, mut health, mut outcomes } = inputs;
+    let (mut scenarios, mut steps, mut checks, mut thresholds) = (vec![], vec![], vec![], vec![]);
+    let mut trace = Trace {
+        requests_traced: joined.requests_traced,
+        requests_joined: joined.requests_joined,
+        requests_joined_share: ratio(joined.requests_joined, joined.requests_traced),
+        not_joined: joined.not_joined,
+        ..Trace::default()
+    };
+    for binary in binaries {
+        let seconds = binary.stats.load_time.as_secs_f64();
+        let nothing = ScenarioStats::default();
+        for (name, info) in names(binary) {
+            let stats = binary.stats.load.get(name).unwrap_or(&nothing);
+            trace.iterations_seen += stats.iterations_seen;
+            trace.iterations_traced += stats.iterations_traced;
+            scenarios.push(scenario(binary, name, info, stats));
+            let reference = binary.stats.reference.get(name);
+            for (key, step_stats) in &stats.steps {
+                let unloaded = reference.and_then(|reference| reference.steps.get(key));
+                steps.push(step(binary.package, name, key, step_stats, unloaded));
+            }
+            checks.extend(stats.checks.iter().map(|(check, counts)| Check {
+                package: binary.package.to_owned(),
+                scenario: name.to_owned(),
+                name: check.clone(),
+                passes: counts.passes,
+                fails: counts.fails,
+            }));
+            thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
+        }
+    }
+    health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
+    if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
+        health.warnings.extend(scenarios.iter().filter_map(without_success));
+    }
+    if no_success(&scenarios).is_some() {
+        outcomes.push(Outcome::CouldNotRun);
+    }
+    if thresholds.iter().any(|threshold| !threshold.passed) {
+        outcomes.push(Outcome::ThresholdFailed);
+    }
+    if !health.valid {
+        outcomes.push(Outcome::Invalid);
+    }
+    let (exit_code, verdict) = decide(outcomes);
+    let load_time: Duration = binaries.iter().map(|binary| binary.stats.load_time).sum();
+    Summary {
+        schema: SCHEMA.to_owned(),
+        run: Run {
+            id: facts.id.clone(),
+            started_at: rfc3339(facts.started_unix_ns),
+            duration_s: load_time.as_secs_f64(),
+            commit: facts.commit.clone(),
+            dirty: facts.dirty,
+            base_url: facts.base_url.clone(),
+            trace,
+        },
+        scenarios,
+        totals: totals(binaries, load_time),
+        steps,
+        checks,
+        thresholds,
+        attribution,
+        health,
+        verdict,
+        exit_code,
+    }
+}
+
+/// Why the run counts as one that could not run, where no iteration of any scenario succeeded: the commonest error.
+pub(crate) fn no_success(scenarios: &[Scenario]) -> Option<String> {
+    let sum = |of: fn(&Scenario) -> u64| scenarios.iter().map(of).sum::<u64>();
+    if sum(succeeded) > 0 {
+        return None;
+    }
+    let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
+    let commonest = errors.filter(|error| error.message != OTHER_MESSAGES).max_by_key(|error| error.count);
+    let (failed, interrupted) = (sum(|s| s.failed_iterations), sum(|s| s.interrupted_iterations));
+    Some(match commonest {
+        Some(error) => format!(
+            "no iteration succeeded: {failed} failed, most often ({} times) with: {}",
+            error.count, error.message
+        ),
+        None if interrupted > 0 => {
+            format!("no iteration succeeded: {interrupted} were cut off before their end")
+        }
+        None => "no iteration succeeded: none was started".to_owned(),
+    })
+}
+
+fn succeeded(scenario: &Scenario) -> u64 {
+    scenario.iterations.saturating_sub(scenario.failed_iterations)
+}
+
+/// The scenarios that were to run, in the order of their listing, then what was measured under any other name.
+fn names<'a>(binary: &BinaryRun<'a>) -> Vec<(&'a str, Option<&'a ScenarioInfo>)> {
+    let known: BTreeSet<&str> = binary.scenarios.iter().map(|info| info.name.as_str()).collect();
+    let listed = binary.scenarios.iter().map(|info| (info.name.as_str(), Some(info)));
+    let others = binary.stats.load.keys().map(String::as_str).filter(|name| !known.contains(name));
+    listed.chain(others.map(|name| (name, None))).collect()
+}
+
+fn scenario(
+    binary: &BinaryRun<'_>,
+    name: &str,
+    info: Option<&ScenarioInfo>,
+    stats: &ScenarioStats,
+) -> Scenario {
+    let unknown = || "unknown".to_owned();
+    let iteration_ns = stats.iteration.sum_nanos() + u128::from(stats.interrupted_ns);
+    Scenario {
+        name: name.to_owned(),
+        package: binary.package.to_owned(),
+        executor: info.map_or_else(unknown, |info| info.load.executor().to_owned()),
+        load: info.map_or_else(unknown, |info| info.load.describe()),
+        duration_s: binary.stats.load_time.as_secs_f64(),
+        vus_max: stats.vus_max,
+        iterations: stats.iterations,
+        failed_iterations: stats.failed_iterations,
+        panics: stats.panics,
+        dropped_iterations: stats.dropped_iterations,
+        interrupted_iterations: stats.interrupted_iterations,
+        errors: error_counts(&stats.errors),
+        iteration_ms: LatencyMs::of(&stats.iteration),
+        response_ms: None,
+        vu_seconds: stats.vu_ns as f64 / 1e9,
+        iteration_seconds: iteration_ns as f64 / 1e9,
+    }
+}
+
+/// The commonest first; what was too various to keep word for word stands last.
+fn error_counts(tally: &ErrorTally) -> Vec<ErrorCount> {
+    let mut errors: Vec<_> = tally
+        .messages
+        .iter()
+        .map(|(message, count)| ErrorCount { message: message.clone(), count: *count })
+        .collect();
+    errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+    if tally.other > 0 {
+        errors.push(ErrorCount { message: OTHER_MESSAGES.to_owned(), count: tally.other });
+    }
+    errors
+}
+
+fn step(
+    package: &str,
+    scenario: &str,
+    key: &StepKey,
+    stats: &StepStats,
+    unloaded: Option<&StepStats>,
+) -> Step {
+    let p50 = unloaded.and_then(|stats| stats.latency.percentile(50.0));
+    Step {
+        package: package.to_owned(),
+        scenario: scenario.to_owned(),
+        step: key.name.clone(),
+        kind: key.kind,
+        count: stats.count,
+        errors: stats.errors,
+        rate_limited: stats.rate_limited,
+        interrupted: stats.interrupted,
+        status: stats.status.clone(),
+        error_types: stats.error_types.clone(),
+        latency_ms: LatencyMs::of(&stats.latency),
+        unloaded_ms: p50.map(|p50| Unloaded { p50: millis(p50.nanos as f64) }),
+    }
+}
+
+/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why.
+fn judge<'a>(
+    package: &'a str,
+    info: &'a ScenarioInfo,
+    stats: &'a ScenarioStats,
+    seconds: f64,
+) -> impl Iterator<Item = Threshold> + 'a {
+    info.thresholds.iter().map(move |text| {
+        let judged = threshold::Threshold::parse(&text.metric, &text.expression)
+            .map(|threshold| threshold.judge(stats, seconds));
+        let (observed, passed, words) = match judged {
+            Ok(judged) => (judged.observed, judged.passed, judged.text),
+            Err(error) => (None, false, error),
+        };
+        Threshold {
+            package: package.to_owned(),
+            scenario: info.name.clone(),
+            metric: text.metric.clone(),
+            expression: text.expression.clone(),
+            observed,
+            passed,
+            text: words,
+        }
+    })
+}
+
+fn totals(binaries: &[BinaryRun<'_>], load_time: Duration) -> Totals {
+    let mut totals = Totals::default();
+    for (_, stats) in binaries.iter().flat_map(|binary| &binary.stats.load) {
+        let requests = stats.requests();
+        totals.requests += requests.count;
+        totals.errors += requests.errors;
+        totals.rate_limited += requests.rate_limited;
+        totals.interrupted += requests.interrupted;
+    }
+    if !load_time.is_zero() {
+        totals.requests_per_s = totals.requests as f64 / load_time.as_secs_f64();
+    }
+    totals
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Users' time in the loop that no iteration explains. Below a tenth of a second it says nothing.
+fn time_unaccounted_for(scenario: &Scenario) -> Option<Warning> {
+    let (users, iterations) = (scenario.vu_seconds, scenario.iteration_seconds);
+    let apart = (users - iterations).abs();
+    (apart > 0.02 * users.max(iterations) && apart > 0.1).then(|| {
+        let message = format!(
+            "the users of {} spent {users:.1} s in the loop but its iterations took {iterations:.1} s in all; they \
+             should agree within 2%. The generator itself may be short of CPU.",
+            scenario.name
+        );
+        Warning::new("vu-seconds", message)
+    })
+}
+
+fn without_success(scenario: &Scenario) -> Option<Warning> {
+    (succeeded(scenario) == 0).then(|| {
+        let why = no_success(std::slice::from_ref(scenario)).unwrap_or_default();
+        Warning::new("scenario-without-success", format!("{}: {why}", scenario.name))
+    })
+}
+
+/// UTC, to the millisecond.
+fn rfc3339(unix_ns: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
+        .map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::ThresholdText;
+    use super::super::sample;
+    use super::super::verdict::Verdict;
+    use super::*;
+
+    fn of(binaries: &[BinaryRun<'_>], health: Health, outcomes: Vec<Outcome>) -> Summary {
+        summarise(Inputs {
+            facts: &sample::facts(),
+            binaries,
+            joined: Joined::default(),
+            attribution: Vec::new(),
+            health,
+            outcomes,
+        })
+    }
+
+    fn valid() -> Health {
+        Health { valid: true, ..Health::default() }
+    }
+
+    fn run_of(edit: impl FnOnce(&mut ScenarioStats)) -> RunStats {
+        let mut stats = sample::stats();
+        edit(stats.load.get_mut(sample::SCENARIO).unwrap());
+        stats
+    }
+
+    #[test]
+    fn the_figures_add_up() {
+        let summary = sample::summary();
+        let count = |of: fn(&Step) -> u64| summary.steps.iter().map(of).sum::<u64>();
+        assert_eq!(summary.totals.requests, count(|step| step.count));
+        assert_eq!(summary.totals.requests, count(|step| step.status.values().sum()));
+        let rate = summary.totals.requests as f64 / summary.run.duration_s;
+        assert!((summary.totals.requests_per_s - rate).abs() < 1e-9 && (rate - 15.0).abs() < 1e-9);
+        let scenario = &summary.scenarios[0];
+        assert_eq!((scenario.iterations, scenario.vus_max), (600, 20));
+        assert!((scenario.vu_seconds / scenario.iteration_seconds - 1.0).abs() < 0.02);
+        for step in &summary.steps {
+            let latency = &step.latency_ms;
+            let ascending = [latency.min, latency.p50, latency.p90, latency.p95, latency.p99, latency.max];
+            assert!(ascending.is_sorted(), "{ascending:?}");
+            assert!(step.unloaded_ms.as_ref().unwrap().p50 < latency.min.unwrap());
+        }
+        for attribution in &summary.attribution {
+            let sum: f64 = attribution.operations.iter().map(|operation| operation.critical_ms).sum();
+            assert!((sum - attribution.mean_ms).abs() < 0.1);
+        }
+        assert_eq!(summary.run.started_at, "2026-11-30T13:45:01.000Z");
+        assert_eq!(
+            (summary.exit_code, summary.verdict),
+            (99, Verdict::Failed),
+            "one threshold does not hold"
+        );
+    }
+
+    #[test]
+    fn binaries_one_after_the_other_have_their_own_figures_and_one_total() {
+        let (infos, stats) = (sample::infos(), sample::stats());
+        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats };
+        let summary = of(&[binary("a"), binary("b")], valid(), Vec::new());
+        let packages: Vec<_> = summary.scenarios.iter().map(|scenario| scenario.package.as_str()).collect();
+        assert_eq!(packages, ["a", "b"]);
+        assert_eq!((summary.steps.len(), summary.thresholds.len(), summary.checks.len()), (6, 6, 2));
+        assert_eq!(summary.totals.requests, 3600);
+        assert!((summary.run.duration_s - 240.0).abs() < 1e-9);
+        assert!((summary.totals.requests_per_s - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_in_which_no_iteration_succeeded_could_not_run_and_says_the_commonest_error() {
+        let infos = sample::infos();
+        let refused = run_of(|stats| {
+            stats.failed_iterations = stats.iterations;
+            stats.errors.add("odd one", 1);
+            stats.errors.add("connection refused", 599);
+        });
+        let cut_off = run_of(|stats| (stats.iterations, stats.interrupted_iterations) = (0, 20));
+        let nothing = RunStats::default();
+        for (stats, words) in [
+            (&refused, "600 failed, most often (599 times) with: connection refused"),
+            (&cut_off, "20 were cut off"),
+            (&nothing, "none was started"),
+        ] {
+            let binary = BinaryRun { package: "p", scenarios: &infos, stats };
+            let summary = of(&[binary], valid(), Vec::new());
+            assert_eq!(summary.exit_code, 102);
+            let why = no_success(&summary.scenarios).unwrap();
+            assert!(why.contains(words), "{why}");
+        }
+        assert_eq!(no_success(&sample::summary().scenarios), None);
+    }
+
+    #[test]
+    fn the_exit_code_follows_the_documented_precedence() {
+        let infos = sample::infos();
+        let stats = sample::stats();
+        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats }];
+        let mut no_thresholds = infos.clone();
+        no_thresholds[0].thresholds.clear();
+        let passing = [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats }];
+        let invalid = Health::default();
+        assert_eq!(of(&passing, valid(), Vec::new()).exit_code, 0);
+        assert_eq!(of(&passing, invalid.clone(), Vec::new()).verdict, Verdict::Invalid);
+        assert_eq!(of(&binaries, invalid.clone(), Vec::new()).exit_code, 99);
+        let interrupted = of(&binaries, invalid, vec![Outcome::Terminated]);
+        assert_eq!((interrupted.exit_code, interrupted.verdict), (143, Verdict::Interrupted));
+    }
+
+    #[test]
+    fn doubts_that_the_figures_raise_become_warnings() {
+        let codes = |edit: fn(&mut ScenarioStats)| {
+            let mut infos = sample::infos();
+            let mut stats = run_of(edit);
+            // Beside a scenario that is well, so that the run itself has successes.
+            infos.push(ScenarioInfo { name: "well".into(), thresholds: Vec::new(), ..infos[0].clone() });
+            stats.load.insert("well".into(), sample::stats().load[sample::SCENARIO].clone());
+            let summary =
+                of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+            summary.health.warnings.iter().map(|warning| warning.code.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(|_| ()), [""; 0]);
+        assert_eq!(codes(|stats| stats.vu_ns += stats.vu_ns / 40), ["vu-seconds"]);
+        assert_eq!(codes(|stats| stats.failed_iterations = stats.iterations), ["scenario-without-success"]);
+    }
+
+    #[test]
+    fn what_the_listing_does_not_know_is_kept_and_a_threshold_that_cannot_be_read_fails() {
+        let mut infos = sample::infos();
+        infos[0].thresholds =
+            vec![ThresholdText { metric: "nonsense".into(), expression: "p(95)<1s".into() }];
+        let mut stats = sample::stats();
+        stats.load.insert("unlisted".into(), ScenarioStats::default());
+        let summary =
+            of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+        assert_eq!(summary.scenarios[1].executor, "unknown");
+        assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
+    }
+}

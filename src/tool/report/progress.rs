@@ -1,0 +1,236 @@
+//! How a run is going, in one line: a bar that is redrawn on a terminal, a plain line every ten seconds elsewhere.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Style;
+use crate::model::latency::Latency;
+use crate::model::load::LoadModel;
+use crate::model::plan::ScenarioInfo;
+use crate::model::stats::{Interval, Phase, StepKind};
+
+/// Rate and percentile are those of so much time before now.
+const WINDOW_MS: u64 = 10_000;
+/// How often a line is printed where nothing can be redrawn.
+const PLAIN_EVERY: Duration = Duration::from_secs(10);
+const BAR_WIDTH: usize = 30;
+
+/// The state of one scenario binary's load, from its intervals. Pure.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    scenarios: BTreeMap<String, ScenarioProgress>,
+    elapsed: Duration,
+    requests: u64,
+    errors: u64,
+    recent: VecDeque<Recent>,
+}
+
+#[derive(Debug)]
+struct ScenarioProgress {
+    load: LoadModel,
+    vus: u32,
+    /// That ended, or never will: interrupted and dropped ones are done with as well.
+    iterations: u64,
+}
+
+/// One interval of the window.
+#[derive(Debug)]
+struct Recent {
+    start_ms: u64,
+    end_ms: u64,
+    requests: u64,
+    iterations: u64,
+    request_latency: Latency,
+    step_latency: Latency,
+}
+
+impl Progress {
+    /// Nothing measured yet, of the scenarios of one binary.
+    pub(crate) fn new(scenarios: &[ScenarioInfo]) -> Self {
+        let scenarios = scenarios.iter().map(|info| {
+            let load = info.load.clone();
+            (info.name.clone(), ScenarioProgress { load, vus: 0, iterations: 0 })
+        });
+        Self {
+            scenarios: scenarios.collect(),
+            elapsed: Duration::ZERO,
+            requests: 0,
+            errors: 0,
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Takes an interval of the load; the reference phase is no progress.
+    pub(crate) fn update(&mut self, interval: &Interval) {
+        if interval.phase != Phase::Load {
+            return;
+        }
+        self.elapsed = self.elapsed.max(Duration::from_millis(interval.end_ms));
+        let mut recent = Recent {
+            start_ms: interval.start_ms,
+            end_ms: interval.end_ms,
+            requests: 0,
+            iterations: 0,
+            request_latency: Latency::default(),
+            step_latency: Latency::default(),
+        };
+        for (name, stats) in &interval.scenarios {
+            if let Some(scenario) = self.scenarios.get_mut(name) {
+                scenario.vus = stats.vus;
+                scenario.iterations +=
+                    stats.iterations + stats.interrupted_iterations + stats.dropped_iterations;
+            }
+            recent.iterations += stats.iterations;
+            for (key, step) in &stats.steps {
+                match key.kind {
+                    StepKind::Request => {
+                        recent.requests += step.count;
+                        self.errors += step.errors;
+                        recent.request_latency.merge(&step.latency);
+                    }
+                    StepKind::Step => recent.step_latency.merge(&step.latency),
+                }
+            }
+        }
+        self.requests += recent.requests;
+        self.recent.push_back(recent);
+        let oldest = interval.end_ms.saturating_sub(WINDOW_MS);
+        while self.recent.front().is_some_and(|recent| recent.start_ms < oldest) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// 0 to 1: as far as the scenario that is furthest from its end.
+    pub(crate) fn fraction(&self) -> f64 {
+        let fractions = self.scenarios.values().map(|scenario| {
+            let by_time = part(self.elapsed.as_secs_f64(), scenario.load.duration().as_secs_f64());
+            let iterations = scenario.load.iterations();
+            iterations.map_or(by_time, |all| part(scenario.iterations as f64, all as f64).max(by_time))
+        });
+        fractions.fold(1.0, f64::min)
+    }
+
+    /// ` 00:01:12  60%  20 VUs  15 req/s  p95 1.20 s  0 errors`
+    pub(crate) fn line(&self) -> String {
+        format!(" {}  {}", self.clock(), self.figures())
+    }
+
+    /// The same with a bar in it.
+    pub(crate) fn bar_line(&self, style: Style) -> String {
+        let done = ((self.fraction() * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+        let head = usize::from(done < BAR_WIDTH);
+        let filled = format!("{}{}", "━".repeat(done), "╸".repeat(head));
+        let rest = "━".repeat(BAR_WIDTH - done - head);
+        // Without colours the two halves could not be told apart.
+        let rest = if style == Style::Plain { " ".repeat(BAR_WIDTH - done - head) } else { style.dim(&rest) };
+        format!(" {} {}{rest}  {}", self.clock(), style.green(&filled), self.figures())
+    }
+
+    fn clock(&self) -> String {
+        let seconds = self.elapsed.as_secs();
+        format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    }
+
+    fn figures(&self) -> String {
+        let vus: u64 = self.scenarios.values().map(|scenario| u64::from(scenario.vus)).sum();
+        let percent = self.fraction() * 100.0;
+        let rate = self.rate();
+        let mut latency = Latency::default();
+        for recent in &self.recent {
+            latency.merge(if self.requests > 0 { &recent.request_latency } else { &recent.step_latency });
+        }
+        let p95 = latency.percentile(95.0).map_or("-".to_owned(), |p95| {
+            let sign = if p95.at_least { "≥" } else { "" };
+            format!("{sign}{}", short(p95.nanos as f64 / 1e6))
+        });
+        let errors = self.errors;
+        let unit = if errors == 1 { "error" } else { "errors" };
+        format!("{percent:>3.0}%  {vus} VUs  {rate}  p95 {p95}  {errors} {unit}")
+    }
+
+    /// Requests a second; iterations a second where the scenario makes no requests of its own.
+    fn rate(&self) -> String {
+        let from = self.recent.front().map_or(0, |recent| recent.start_ms);
+        let to = self.recent.back().map_or(0, |recent| recent.end_ms);
+        let seconds = to.saturating_sub(from).max(1) as f64 / 1e3;
+        let sum = |of: fn(&Recent) -> u64| self.recent.iter().map(of).sum::<u64>() as f64;
+        let (count, unit) = if self.requests > 0 {
+            (sum(|recent| recent.requests), "req/s")
+        } else {
+            (sum(|recent| recent.iterations), "iter/s")
+        };
+        let rate = count / seconds;
+        if rate > 0.0 && rate < 10.0 { format!("{rate:.1} {unit}") } else { format!("{rate:.0} {unit}") }
+    }
+}
+
+fn part(done: f64, all: f64) -> f64 {
+    if all > 0.0 { (done / all).clamp(0.0, 1.0) } else { 1.0 }
+}
+
+/// A duration with three digits: `1.20 s`, `812 ms`, `9.80 ms`.
+fn short(ms: f64) -> String {
+    let (value, unit) = if ms >= 1e3 { (ms / 1e3, "s") } else { (ms, "ms") };
+    match value {
+        v if v >= 100.0 => format!("{v:.0} {unit}"),
+        v if v >= 10.0 => format!("{v:.1} {unit}"),
+        v => format!("{v:.2} {unit}"),
+    }
+}
+
+/// Shows a [`Progress`] on stderr.
+#[derive(Debug)]
+pub(crate) enum Live {
+    /// Redrawn in place.
+    Terminal { bar: ProgressBar, style: Style },
+    /// Lines that the caller prints, the next one when so much time of the load has passed.
+    Lines { next: Duration },
+}
+
+impl Live {
+    pub(crate) fn on_terminal(style: Style) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is a constant that parses"));
+        Self::Terminal { bar, style }
+    }
+
+    pub(crate) fn as_lines() -> Self {
+        Self::Lines { next: PLAIN_EVERY }
+    }
+
+    /// Shows how things stand: redraws, or hands back the line that is due now.
+    pub(crate) fn show(&mut self, progress: &Progress) -> Option<String> {
+        match self {
+            Self::Terminal { bar, style } => {
+                bar.set_message(progress.bar_line(*style));
+                None
+            }
+            Self::Lines { next } => {
+                if progress.elapsed < *next {
+                    return None;
+                }
+                while *next <= progress.elapsed {
+                    *next += PLAIN_EVERY;
+                }
+                Some(progress.line())
+            }
+        }
+    }
+
+    /// Takes the bar away while `print` writes to the terminal.
+    pub(crate) fn suspend<R>(&self, print: impl FnOnce() -> R) -> R {
+        match self {
+            Self::Terminal { bar, .. } => bar.suspend(print),
+            Self::Lines { .. } => print(),
+        }
+    }
+
+    /// Takes the bar away for good.
+    pub(crate) fn finish(&self) {
+        if let Self::Terminal { bar, .. } = self {
+            bar.finish_and_clear();
+        }
+    }
+}

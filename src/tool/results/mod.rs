@@ -1,0 +1,198 @@
+//! Results on disk: the folder of a run in cargo's target folder, what is written there as the run goes on, and how it
+//! is read again.
+//!
+//! [`RunFolder::create`] makes the folder of a new run and removes the oldest ones; [`RunFolder::find`] finds a stored
+//! one. During the run a [`Recorder`] takes every event, so that [`recover`] can make a summary of a run that was killed.
+
+mod histograms;
+mod journal;
+mod recorder;
+mod recover;
+mod spans;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::id::RunId;
+use crate::model::summary::{SCHEMA, Summary};
+use crate::sys::fs;
+
+pub(crate) use journal::{Binary, JOURNAL_SCHEMA};
+pub(crate) use recorder::Recorder;
+pub(crate) use recover::{Recovered, RecoveredBinary, recover};
+pub(crate) use spans::{SPANS_LIMIT, SpanFile, SpanFileCounts};
+
+/// How many runs are kept, the current one included.
+pub(crate) const RUNS_KEPT: usize = 50;
+
+/// Why results could not be written, found or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResultsError {
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("no runs are stored in {}; `cargo loadtest` makes one", folder.display())]
+    NoRuns { folder: PathBuf },
+    #[error("no stored run begins with `{wanted}`; the newest are {}", newest.join(", "))]
+    UnknownRun { wanted: String, newest: Vec<String> },
+    #[error("`{wanted}` could be {}; write more of it", candidates.join(", "))]
+    AmbiguousRun { wanted: String, candidates: Vec<String> },
+    #[error(
+        "run {run} has no summary.json: it did not end; `cargo loadtest report --recover {run}` rebuilds it"
+    )]
+    NotFinished { run: RunId },
+    #[error("{} is not a summary of the schema {SCHEMA}: {reason}", path.display())]
+    NotASummary { path: PathBuf, reason: String },
+    #[error("{} is not a journal of the schema {JOURNAL_SCHEMA}: {reason}", path.display())]
+    NotAJournal { path: PathBuf, reason: String },
+}
+
+impl ResultsError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
+/// The folder of one run: `<target>/cargo-loadtest/runs/<run id>/`.
+#[derive(Debug, Clone)]
+pub(crate) struct RunFolder {
+    id: RunId,
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run, readable by its owner alone, with an empty `services/` in it, and removes the
+    /// oldest runs beyond `keep` (this one counts). What could not be removed is not worth failing a run for: it is
+    /// handed back.
+    pub(crate) fn create(
+        target_dir: &Path,
+        id: &RunId,
+        keep: usize,
+    ) -> Result<(Self, Vec<ResultsError>), ResultsError> {
+        let runs = runs_folder(target_dir);
+        fs::create_private_dir_all(&runs).map_err(ResultsError::io("create", &runs))?;
+        let path = runs.join(id.as_str());
+        let services = path.join("services");
+        for folder in [&path, &services] {
+            fs::create_private_dir(folder).map_err(ResultsError::io("create", folder))?;
+        }
+        Ok((Self { id: id.clone(), path }, prune(&runs, id, keep)))
+    }
+
+    /// The stored run whose id is `wanted` or begins with it; the newest where nothing is asked for.
+    pub(crate) fn find(target_dir: &Path, wanted: Option<&str>) -> Result<Self, ResultsError> {
+        let folder = runs_folder(target_dir);
+        let runs = stored(&folder)?;
+        if runs.is_empty() {
+            return Err(ResultsError::NoRuns { folder });
+        }
+        let names = |runs: &[RunId]| runs.iter().rev().take(5).map(ToString::to_string).collect();
+        let wanted = wanted.unwrap_or_default();
+        let matching: Vec<RunId> =
+            runs.iter().filter(|id| id.as_str().starts_with(wanted)).cloned().collect();
+        let id = match matching.as_slice() {
+            [one] => one.clone(),
+            [.., newest] if wanted.is_empty() => newest.clone(),
+            [] => {
+                let newest = names(&runs);
+                return Err(ResultsError::UnknownRun { wanted: wanted.to_owned(), newest });
+            }
+            several => {
+                let candidates = names(several);
+                return Err(ResultsError::AmbiguousRun { wanted: wanted.to_owned(), candidates });
+            }
+        };
+        let path = folder.join(id.as_str());
+        Ok(Self { id, path })
+    }
+
+    pub(crate) fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the output of the service `name` goes. Whatever the name, it is a file of the folder `services/`.
+    pub(crate) fn service_log(&self, name: &str) -> PathBuf {
+        let name = percent_encoding::utf8_percent_encode(name, FILE_NAME);
+        self.path.join("services").join(format!("{name}.log"))
+    }
+
+    /// Where the kept traces go, as OTLP JSON lines.
+    pub(crate) fn spans(&self) -> Result<SpanFile, ResultsError> {
+        let path = self.path.join("spans.otlp.jsonl");
+        SpanFile::create(&path, SPANS_LIMIT).map_err(ResultsError::io("create", &path))
+    }
+
+    /// Writes a file of the run (`summary.json`, …) whole or not at all, and says where.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ResultsError> {
+        let path = self.path.join(name);
+        fs::write_whole(&path, bytes).map_err(ResultsError::io("write", &path))?;
+        Ok(path)
+    }
+
+    /// The summary that the run ended with.
+    pub(crate) fn summary(&self) -> Result<Summary, ResultsError> {
+        let path = self.path.join("summary.json");
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ResultsError::NotFinished { run: self.id.clone() });
+            }
+            read => read.map_err(ResultsError::io("read", &path))?,
+        };
+        let summary: Summary = serde_json::from_slice(&bytes)
+            .map_err(|error| ResultsError::NotASummary { path: path.clone(), reason: error.to_string() })?;
+        if summary.schema == SCHEMA {
+            Ok(summary)
+        } else {
+            Err(ResultsError::NotASummary { path, reason: format!("it says `{}`", summary.schema) })
+        }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    fn histograms(&self) -> PathBuf {
+        self.path.join("histograms.hlog")
+    }
+}
+
+/// What may stand in a file name as it is; everything else is percent-encoded, dots too, so that no name is a path.
+const FILE_NAME: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+fn runs_folder(target_dir: &Path) -> PathBuf {
+    target_dir.join("cargo-loadtest").join("runs")
+}
+
+/// The runs in `folder`, oldest first: real folders (no links) whose name is a run id.
+fn stored(folder: &Path) -> Result<Vec<RunId>, ResultsError> {
+    let names = fs::names(folder).map_err(ResultsError::io("read", folder))?;
+    let mut runs: Vec<RunId> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    runs.retain(|id| fs::is_real_dir(&folder.join(id.as_str())));
+    runs.sort_unstable();
+    Ok(runs)
+}
+
+fn prune(runs: &Path, current: &RunId, keep: usize) -> Vec<ResultsError> {
+    let stored = match stored(runs) {
+        Ok(stored) => stored,
+        Err(error) => return vec![error],
+    };
+    let beyond = stored.len().saturating_sub(keep);
+    let others = stored.iter().filter(|id| *id != current);
+    others
+        .take(beyond)
+        .filter_map(|id| {
+            let path = runs.join(id.as_str());
+            fs::remove_dir_all(&path).map_err(ResultsError::io("remove", &path)).err()
+        })
+        .collect()
+}
