@@ -8,11 +8,6 @@ use tempfile::NamedTempFile;
 
 /// How unfinished files are called, in the folder of the file that they will be.
 const TEMPORARY_PREFIX: &str = ".writing-";
-}
-
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
->>>>>>> f05fa80 (Find scenario targets and build them and the services)
 
 /// Writes `bytes` to `path`: to a temporary name in the same folder first, synced, then renamed, so that a killed
 /// process never leaves a half-written file under its final name.

@@ -143,13 +143,15 @@ mod tests {
         assert!(!line.contains("null"), "{line}");
 
         let read: TracesData = serde_json::from_str(&line).unwrap();
-        let names: Vec<_> = read.resource_spans[0].scope_spans[0].spans.iter().map(|span| &span.name).collect();
+        let names: Vec<_> =
+            read.resource_spans[0].scope_spans[0].spans.iter().map(|span| &span.name).collect();
         assert_eq!(names, ["a", "b"]);
     }
 
     #[test]
     fn a_canary_is_not_written() {
-        let canary = || vec![string("url.full", "http://canary@host/?q=canary"), string("password", "canary")];
+        let canary =
+            || vec![string("url.full", "http://canary@host/?q=canary"), string("password", "canary")];
         let mut span = proto(1, 1, "GET /?q=canary");
         span.attributes = canary();
         span.events = vec![Event { attributes: canary(), ..Event::default() }];

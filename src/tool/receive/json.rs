@@ -194,7 +194,10 @@ mod tests {
         let metrics = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","sum":{
             "aggregationTemporality":"AGGREGATION_TEMPORALITY_DELTA","isMonotonic":true,
             "dataPoints":[{"asInt":"5","timeUnixNano":"1","flags":"1"}]}}]}]}]}"#;
-        assert_eq!(read::<ExportMetricsServiceRequest>(metrics.as_bytes()).unwrap().resource_metrics.len(), 1);
+        assert_eq!(
+            read::<ExportMetricsServiceRequest>(metrics.as_bytes()).unwrap().resource_metrics.len(),
+            1
+        );
         let logs = r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":"SEVERITY_NUMBER_INFO",
             "body":{"stringValue":"hello"},"traceId":""}]}]}]}"#;
         assert_eq!(read::<ExportLogsServiceRequest>(logs.as_bytes()).unwrap().resource_logs.len(), 1);

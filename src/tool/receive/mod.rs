@@ -85,8 +85,10 @@ impl Receiver {
             store: SpanStore::new(options.store_bytes),
         };
         let shared = Arc::new(Shared::new(ingest, counters, queue));
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ReceiveError::Thread)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ReceiveError::Thread)?;
         let listener = {
             let _inside = runtime.enter();
             TcpListener::from_std(listener).map_err(ReceiveError::Listen)?

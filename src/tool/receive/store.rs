@@ -274,7 +274,8 @@ mod tests {
         store.insert(server(1, 10), start);
         store.insert(iteration(2, 1), start);
         assert_eq!(store.progress(), Progress { open: 2, spans: 2, last_arrival: Some(start) });
-        let mut ids: Vec<_> = store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
+        let mut ids: Vec<_> =
+            store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
         ids.sort_unstable();
         assert_eq!(ids, [(1, false), (2, true)]);
         assert_eq!(store.progress().open, 0);

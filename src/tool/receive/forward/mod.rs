@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 
 use super::counts::Counters;
 use super::signal::{Message, Signal};
-use target::{Delivery, Target};
 pub(crate) use target::ForwardError;
+use target::{Delivery, Target};
 
 /// How much may wait for the target.
 const QUEUE_MESSAGES: usize = 4096;
@@ -133,14 +133,21 @@ impl Forwarder {
         let target = Arc::new(Target::new(options, ours)?);
         let (messages, waiting) = mpsc::channel(QUEUE_MESSAGES);
         let (stop, stopped) = oneshot::channel();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ForwardError::Thread)?;
-        let queue = Queue { messages, bytes: Arc::default(), target: target.clone(), counters: counters.clone() };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ForwardError::Thread)?;
+        let queue =
+            Queue { messages, bytes: Arc::default(), target: target.clone(), counters: counters.clone() };
         let give_up_after = options.give_up_after;
         let thread = std::thread::Builder::new()
             .name("otlp-forward".to_owned())
             .spawn(move || {
-                runtime.block_on(run(waiting, stopped, &Arc::new(Courier { target, counters, give_up_after })));
+                runtime.block_on(run(
+                    waiting,
+                    stopped,
+                    &Arc::new(Courier { target, counters, give_up_after }),
+                ));
                 runtime.shutdown_background();
             })
             .map_err(ForwardError::Thread)?;

@@ -191,7 +191,8 @@ async fn read(body: Body) -> Result<Bytes, Refusal> {
     let mut whole = BytesMut::new();
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| if is_busy(&error) { Refusal::Busy } else { Refusal::CutOff(error) })?;
+        let chunk =
+            chunk.map_err(|error| if is_busy(&error) { Refusal::Busy } else { Refusal::CutOff(error) })?;
         length += chunk.len();
         if length > 2 * MESSAGE_LIMIT {
             return Err(Refusal::TooLarge);
