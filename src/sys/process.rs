@@ -25,10 +25,10 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The process group of this process.
-pub(crate) fn own_group() -> Option<u32> {
+/// Whether `group` is the process group of this process.
+pub(crate) fn is_own_group(group: u32) -> bool {
     #[cfg(unix)]
-    return Some(rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs());
+    return rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs() == group;
     #[cfg(not(unix))]
-    None
+    return group == std::process::id();
 }

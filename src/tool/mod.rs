@@ -1,5 +1,5 @@
 //! The half that is the cargo subcommand: it finds, builds, starts, watches, explains and reports.
 
 pub(crate) mod cli;
-#[cfg_attr(not(test), expect(dead_code, reason = "filled in step by step"))]
+#[expect(dead_code, unused_imports, reason = "filled in step by step")]
 pub(crate) mod services;
