@@ -31,13 +31,13 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The process group of this process.
+/// Whether `group` is the process group of this process.
 #[cfg(feature = "cli")]
-pub(crate) fn own_group() -> Option<u32> {
+pub(crate) fn is_own_group(group: u32) -> bool {
     #[cfg(unix)]
-    return Some(rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs());
+    return rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs() == group;
     #[cfg(not(unix))]
-    None
+    return group == std::process::id();
 }
 
 /// Ends this process at once, whatever its threads are doing.

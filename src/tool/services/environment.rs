@@ -8,20 +8,20 @@
 use std::collections::BTreeMap;
 
 /// What services learn about telemetry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Telemetry {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Telemetry<'a> {
     /// The embedded receiver.
-    pub(crate) endpoint: String,
+    pub(super) endpoint: &'a str,
     /// `false` with `--trace off`.
-    pub(crate) traced: bool,
+    pub(super) traced: bool,
 }
 
 /// The complete environment of `service`: `inherited` without anything of OpenTelemetry and of this tool, the
 /// receiver's address, and the service's `own` values over it.
-pub(crate) fn environment(
+pub(super) fn environment(
     inherited: impl IntoIterator<Item = (String, String)>,
     service: &str,
-    telemetry: &Telemetry,
+    telemetry: Telemetry<'_>,
     own: BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<_, _> =
@@ -29,7 +29,7 @@ pub(crate) fn environment(
     bypass_proxies(&mut variables);
     let sampler = if telemetry.traced { "parentbased_always_on" } else { "always_off" };
     let ours = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", telemetry.endpoint.clone()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", telemetry.endpoint.to_owned()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned()),
         ("OTEL_SERVICE_NAME", service.to_owned()),
         ("OTEL_RESOURCE_ATTRIBUTES", format!("loadtest.service={service}")),
@@ -71,8 +71,8 @@ mod tests {
         let owned = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
         };
-        let telemetry = Telemetry { endpoint: "http://127.0.0.1:4317".to_owned(), traced };
-        environment(owned(inherited), "auth", &telemetry, owned(own))
+        let telemetry = Telemetry { endpoint: "http://127.0.0.1:4317", traced };
+        environment(owned(inherited), "auth", telemetry, owned(own))
     }
 
     #[test]

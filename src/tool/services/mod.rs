@@ -14,12 +14,12 @@ mod logs;
 mod placeholders;
 mod ready;
 mod spec;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod usage;
 
-pub(crate) use environment::Telemetry;
-use environment::environment;
+use environment::{Telemetry, environment};
 use error::LogTail;
 pub(crate) use error::ServiceError;
 use guard::{Guard, Start, State};
@@ -35,7 +35,8 @@ pub(crate) struct Context {
     pub(crate) guard: Vec<OsString>,
     /// The environment that services inherit from.
     pub(crate) inherited: BTreeMap<String, String>,
-    pub(crate) telemetry: Telemetry,
+    /// `false` with `--trace off`: then services record no spans.
+    pub(crate) traced: bool,
     /// The folder for `NAME.log`.
     pub(crate) logs: PathBuf,
     /// Values that must not get into a log.
@@ -173,6 +174,7 @@ fn fill_in(
     probe: &Probe,
 ) -> Result<Start, PlaceholderError> {
     let expand = |text: &String| placeholders.expand(Some(&spec.name), text);
+    let telemetry = Telemetry { endpoint: placeholders.otlp_endpoint(), traced: context.traced };
     let own: BTreeMap<String, String> = spec
         .env
         .iter()
@@ -185,7 +187,7 @@ fn fill_in(
             Program::Command(command) => expand(command)?.into(),
         },
         args: spec.args.iter().map(expand).collect::<Result<_, _>>()?,
-        env: environment(context.inherited.clone(), &spec.name, &context.telemetry, own),
+        env: environment(context.inherited.clone(), &spec.name, telemetry, own),
         dir: spec.dir.clone(),
         log: context.logs.join(format!("{}.log", spec.name)),
         wanted_line: probe.wanted_line().map(str::to_owned),
@@ -201,10 +203,10 @@ async fn start_one(
     probe: &Probe,
 ) -> Result<u32, ServiceError> {
     let service = || spec.name.clone();
-    if let Some(address) = probe.address() {
-        if ready::answers(&address).await {
-            return Err(ServiceError::PortTaken { service: service(), address });
-        }
+    if let Some(address) = probe.address()
+        && ready::answers(&address).await
+    {
+        return Err(ServiceError::PortTaken { service: service(), address });
     }
     let (program, log) = (start.program.clone(), start.log.clone());
     guard.request(start).await.map_err(|source| ServiceError::Guard { source })?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
+use super::error::ServiceError;
 use super::spec::ServiceSpec;
 
 /// What the placeholders stand for in one run.
@@ -29,14 +30,14 @@ impl Placeholders {
         specs: &[ServiceSpec],
         run_dir: impl Into<String>,
         otlp_endpoint: impl Into<String>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, ServiceError> {
         // All are held until the last one is chosen, so that none is given twice.
         let mut held = Vec::new();
         let mut ports = BTreeMap::new();
         for spec in specs {
             let port = match spec.port {
                 Some(port) => port,
-                None => free_port(&mut held, specs)?,
+                None => free_port(&mut held, specs).map_err(|source| ServiceError::NoPort { source })?,
             };
             ports.insert(spec.name.clone(), port);
         }
@@ -47,7 +48,7 @@ impl Placeholders {
         self.ports.get(service).copied()
     }
 
-    pub(crate) fn otlp_endpoint(&self) -> &str {
+    pub(super) fn otlp_endpoint(&self) -> &str {
         &self.otlp_endpoint
     }
 
@@ -118,7 +119,6 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::tests::spec;
     use super::*;
 
     fn placeholders() -> Placeholders {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn ports_are_distinct_and_fixed_ones_are_kept() {
-        let mut specs: Vec<_> = (0..50).map(|n| spec(&format!("s{n}"), "exit")).collect();
+        let mut specs: Vec<_> = (0..50).map(|n| ServiceSpec::shell(&format!("s{n}"), "exit")).collect();
         specs[7].port = Some(7);
         let placeholders = Placeholders::allocate(&specs, "", "").unwrap();
         let ports: BTreeSet<u16> = specs.iter().filter_map(|spec| placeholders.port(&spec.name)).collect();

@@ -24,6 +24,21 @@ pub(crate) struct ServiceSpec {
 impl ServiceSpec {
     pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
+    /// A service that is a shell script.
+    #[cfg(test)]
+    pub(super) fn shell(name: &str, script: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: Program::Command("sh".to_owned()),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            env: BTreeMap::new(),
+            dir: PathBuf::from("."),
+            port: None,
+            ready: None,
+            ready_timeout: Self::READY_TIMEOUT,
+        }
+    }
+
     /// All strings in which placeholders are filled in.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let command = match &self.program {

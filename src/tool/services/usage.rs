@@ -43,8 +43,10 @@ impl Sampler {
 
     /// Watches `pid` under `name`, with the processes that it starts, or without them.
     pub(crate) fn watch(&self, name: &str, pid: u32, with_children: bool) {
-        let watched = Watched { name: name.to_owned(), pid, with_children, total: Total::default() };
-        lock(&self.state).watched.push(watched);
+        let mut state = lock(&self.state);
+        // What it used so far is not counted.
+        state.last.families.insert(pid, Family::read(pid, with_children));
+        state.watched.push(Watched { name: name.to_owned(), pid, with_children, total: Total::default() });
     }
 
     /// From here on use is counted.
@@ -138,8 +140,9 @@ impl State {
                 self.host.total_ticks += now.total_ticks.saturating_sub(before.total_ticks);
             }
             for watched in &mut self.watched {
-                if let Some(now) = sample.families.get(&watched.pid) {
-                    watched.total.add(self.last.families.get(&watched.pid), now);
+                let families = (self.last.families.get(&watched.pid), sample.families.get(&watched.pid));
+                if let (Some(before), Some(now)) = families {
+                    watched.total.add(before, now);
                 }
             }
         }
@@ -170,14 +173,7 @@ impl State {
 impl Total {
     /// Adds what was used between two samples. What is new in the second one was started in between: all of it counts.
     /// What has ended in between took its last moments with it, except for a thread's CPU time, which its process keeps.
-    fn add(&mut self, before: Option<&Family>, now: &Family) {
-        let nothing = Family::default();
-        // A process seen for the first time may have worked long before the load.
-        let before = match before {
-            Some(before) => before,
-            None if self.rss_bytes_max.is_none() => now,
-            None => &nothing,
-        };
+    fn add(&mut self, before: &Family, now: &Family) {
         for (pid, ticks) in &now.cpu_ticks {
             let base = before.cpu_ticks.get(pid).copied().unwrap_or(0);
             self.cpu_ticks += ticks.saturating_sub(base);
@@ -266,15 +262,6 @@ mod tests {
         state.add(sample(0, 200, with_child));
         let total = &state.watched[0].total;
         assert_eq!((total.cpu_ticks, total.running_ns, total.waiting_ns), (25, 140, 130));
-    }
-
-    #[test]
-    fn a_process_that_is_watched_during_the_load_does_not_bring_its_past() {
-        let mut state = counting();
-        state.counting = true;
-        state.add(sample(0, 100, family(1000, &[(7, 1000, 0)], 1)));
-        state.add(sample(0, 200, family(1010, &[(7, 1001, 0)], 1)));
-        assert_eq!(state.watched[0].total.cpu_ticks, 10);
     }
 
     #[test]

@@ -127,9 +127,8 @@ async fn follow(reports: ChildStdout, state: watch::Sender<State>, spared: Arc<M
 
 /// Ends what a dead guard left to this process. What this process started itself is in its own group, or spared.
 fn end_orphans(groups: &[u32], spared: &Mutex<Vec<u32>>) {
-    let own_group = process::own_group();
     family::end_all(groups, |pid, group| {
-        Some(group) == own_group || spared.lock().unwrap_or_else(PoisonError::into_inner).contains(&pid)
+        process::is_own_group(group) || spared.lock().unwrap_or_else(PoisonError::into_inner).contains(&pid)
     });
 }
 
