@@ -126,9 +126,9 @@ fn attribution() -> Vec<Attribution> {
             service: service.to_owned(),
             operation: operation.to_owned(),
             kind: kind.to_owned(),
-            critical_ms: share * mean,
+            critical_ms: millis(share * mean * 1e6),
             share,
-            share_ci95: [share * 0.98, (share * 1.02).min(1.0)],
+            share_ci95: [millis(share * 0.98e6), millis(share.min(0.98) * 1.02e6)],
             calls: 1.0,
             unloaded_ms,
         });
@@ -141,7 +141,7 @@ fn attribution() -> Vec<Attribution> {
             requests: n,
             requests_in_band: times.len() as u64,
             band_ms: [times[0], times[times.len() - 1]],
-            mean_ms: mean,
+            mean_ms: millis(mean * 1e6),
             operations: operations.to_vec(),
             slowest: Vec::new(),
         }

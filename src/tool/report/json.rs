@@ -113,3 +113,90 @@ pub(crate) fn line(message: &Message<'_>) -> String {
     line.push('\n');
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+
+    #[test]
+    fn a_summary_reads_back_the_same() {
+        let written = sample::summary();
+        let bytes = summary(&written);
+        assert!(bytes.ends_with(b"}\n"));
+        assert_eq!(serde_json::from_slice::<Summary>(&bytes).unwrap(), written);
+    }
+
+    /// The contract: its fields, in this order, at least. Adding one is allowed; losing or renaming one is not.
+    #[test]
+    fn the_fields_of_the_contract_are_there() {
+        let value: serde_json::Value = serde_json::from_slice(&summary(&sample::summary())).unwrap();
+        for (pointer, fields) in [
+            ("", "schema run scenarios totals steps checks thresholds attribution health verdict exit_code"),
+            ("/run", "id started_at duration_s commit dirty base_url trace"),
+            ("/run/trace", "iterations_seen iterations_traced requests_joined_share"),
+            (
+                "/scenarios/0",
+                "name package executor vus_max iterations failed_iterations panics dropped_iterations \
+                 interrupted_iterations errors iteration_ms",
+            ),
+            ("/totals", "requests errors rate_limited interrupted requests_per_s"),
+            (
+                "/steps/0",
+                "package scenario step kind count errors rate_limited interrupted status error_types latency_ms \
+                 unloaded_ms",
+            ),
+            ("/steps/0/latency_ms", "min mean p50 p90 p95 p99 max censored censored_above"),
+            ("/steps/0/unloaded_ms", "p50"),
+            ("/checks/0", "package scenario name passes fails"),
+            ("/thresholds/0", "package scenario metric expression observed passed"),
+            (
+                "/attribution/0",
+                "package scenario step band slowest operations requests requests_in_band band_ms mean_ms",
+            ),
+            (
+                "/attribution/0/operations/0",
+                "service operation kind critical_ms share share_ci95 calls unloaded_ms",
+            ),
+            ("/attribution/0/slowest/0", "trace_id duration_ms"),
+            ("/health", "valid warnings generator_cpu_share host_cpu_share lateness_p99_ms processes"),
+            ("/health/warnings/0", "code message"),
+            ("/health/processes/0", "name pid cpu_share runqueue_wait_ratio rss_bytes_max"),
+        ] {
+            let object = value.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
+            for field in fields.split_whitespace() {
+                assert!(object.get(field).is_some(), "{pointer}/{field}");
+            }
+        }
+        let text = String::from_utf8(summary(&sample::summary())).unwrap();
+        for word in
+            [r#""schema": "loadtest.summary/1""#, r#""kind": "request""#, r#""band": "p95""#, r#""201": 600"#]
+        {
+            assert!(text.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn each_message_is_one_line_with_its_reason() {
+        let (infos, intervals, written) = (sample::infos(), sample::intervals(), sample::summary());
+        let scenarios = infos.iter().map(|info| ScenarioMessage::of("p", info)).collect();
+        let names = vec!["auth".to_owned()];
+        let warning = Warning::new("code", "two\nlines");
+        let lines = [
+            Message::RunStarted { run: &written.run.id, scenarios },
+            Message::PhaseStarted { package: "p", phase: Phase::Load, scenarios: &names },
+            Message::Interval(IntervalMessage::of("p", &intervals[1])),
+            Message::Warning(&warning),
+            Message::RunFinished { run: &written.run.id, summary: &written },
+        ]
+        .map(|message| line(&message));
+        for (line, reason) in
+            lines.iter().zip(["run-started", "phase-started", "interval", "warning", "run-finished"])
+        {
+            assert_eq!(line.matches('\n').count(), 1);
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(value["reason"], reason);
+        }
+        insta::assert_snapshot!(lines[..4].concat());
+    }
+}

@@ -156,10 +156,11 @@ impl Progress {
         let to = self.recent.back().map_or(0, |recent| recent.end_ms);
         let seconds = to.saturating_sub(from).max(1) as f64 / 1e3;
         let sum = |of: fn(&Recent) -> u64| self.recent.iter().map(of).sum::<u64>() as f64;
-        let (count, unit) = if self.requests > 0 {
-            (sum(|recent| recent.requests), "req/s")
-        } else {
+        let iterations: u64 = self.scenarios.values().map(|scenario| scenario.iterations).sum();
+        let (count, unit) = if self.requests == 0 && iterations > 0 {
             (sum(|recent| recent.iterations), "iter/s")
+        } else {
+            (sum(|recent| recent.requests), "req/s")
         };
         let rate = count / seconds;
         if rate > 0.0 && rate < 10.0 { format!("{rate:.1} {unit}") } else { format!("{rate:.0} {unit}") }
@@ -232,5 +233,92 @@ impl Live {
         if let Self::Terminal { bar, .. } = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+    use crate::model::stats::{ScenarioStats, StepKey, StepStats};
+
+    fn after(seconds: usize) -> Progress {
+        let mut progress = Progress::new(&sample::infos());
+        // The first is of the reference phase.
+        sample::intervals().iter().take(1 + seconds).for_each(|interval| progress.update(interval));
+        progress
+    }
+
+    #[test]
+    fn the_line_says_time_share_users_rate_percentile_and_errors() {
+        assert_eq!(after(0).line(), " 00:00:00    0%  0 VUs  0 req/s  p95 -  0 errors");
+        assert_eq!(after(72).line(), " 00:01:12   60%  20 VUs  15 req/s  p95 1.23 s  0 errors");
+        let line = after(120).line();
+        assert!(line.starts_with(" 00:02:00  100%  20 VUs  15 req/s"), "{line}");
+    }
+
+    #[test]
+    fn the_bar_is_as_full_as_the_load_is_done() {
+        for (seconds, done) in [(0, 0), (60, 15), (72, 18), (120, 30)] {
+            let line = after(seconds).bar_line(Style::Plain);
+            assert_eq!(line.matches('━').count(), done, "{line}");
+            assert_eq!(line.matches('╸').count(), usize::from(done < 30), "{line}");
+        }
+        let coloured = after(60).bar_line(Style::Colour);
+        assert_eq!(crate::model::plain::plain(&coloured).matches(['━', '╸']).count(), 30);
+    }
+
+    fn interval(end_s: u64, ms: u64, count: u64, kind: StepKind) -> Interval {
+        let mut step = StepStats { count, errors: 1, ..StepStats::default() };
+        (0..count).for_each(|_| step.latency.record(Duration::from_millis(ms)));
+        let key = StepKey { kind, name: "x".into() };
+        let scenario =
+            ScenarioStats { iterations: 3, vus: 2, steps: [(key, step)].into(), ..Default::default() };
+        Interval {
+            phase: Phase::Load,
+            start_ms: (end_s - 1) * 1000,
+            end_ms: end_s * 1000,
+            scenarios: [(sample::SCENARIO.to_owned(), scenario)].into(),
+        }
+    }
+
+    #[test]
+    fn rate_and_percentile_forget_what_is_older_than_ten_seconds_and_errors_do_not() {
+        let mut progress = Progress::new(&sample::infos());
+        (1..=5).for_each(|second| progress.update(&interval(second, 900, 100, StepKind::Request)));
+        (6..=15).for_each(|second| progress.update(&interval(second, 20, 4, StepKind::Request)));
+        let line = progress.line();
+        assert!(line.ends_with("  2 VUs  4.0 req/s  p95 20.0 ms  15 errors"), "{line}");
+        assert_eq!(progress.recent.len(), 10);
+    }
+
+    #[test]
+    fn without_requests_the_line_speaks_of_iterations_and_steps() {
+        let mut progress = Progress::new(&sample::infos());
+        progress.update(&interval(1, 5, 3, StepKind::Step));
+        assert!(progress.line().contains("  3.0 iter/s  p95 5.00 ms"), "{}", progress.line());
+    }
+
+    #[test]
+    fn an_iteration_model_is_as_far_as_its_iterations() {
+        let mut infos = sample::infos();
+        infos[0].load =
+            LoadModel::SharedIterations { vus: 2, iterations: 6, max_duration: Duration::from_secs(600) };
+        let mut progress = Progress::new(&infos);
+        progress.update(&interval(1, 5, 3, StepKind::Request));
+        assert!((progress.fraction() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_plain_line_is_due_every_ten_seconds_of_load() {
+        let mut live = Live::as_lines();
+        let mut progress = Progress::new(&sample::infos());
+        let mut lines = Vec::new();
+        for interval in &sample::intervals() {
+            progress.update(interval);
+            lines.extend(live.show(&progress));
+        }
+        assert_eq!(lines.len(), 12);
+        assert!(lines[0].starts_with(" 00:00:10 ") && lines[11].starts_with(" 00:02:00 "), "{lines:?}");
     }
 }

@@ -194,3 +194,155 @@ fn wrap(text: &str, width: usize) -> String {
     let _ = writeln!(out, "{line}");
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+    use crate::model::summary::{Band, Check, ErrorCount};
+    use crate::model::verdict::Verdict;
+
+    fn plainly(summary: &Summary) -> String {
+        report(summary, &Options::default())
+    }
+
+    #[test]
+    fn a_run_on_one_page() {
+        insta::assert_snapshot!(plainly(&sample::summary()));
+    }
+
+    /// Two scenarios; errors, checks that fail, requests cut off, spans missing, too few traces for shares.
+    fn troubled() -> Summary {
+        let mut summary = sample::summary();
+        let mut other = summary.scenarios[0].clone();
+        other.name = "read".into();
+        (other.iterations, other.failed_iterations, other.panics) = (210, 10, 1);
+        (other.interrupted_iterations, other.dropped_iterations) = (3, 2);
+        other.errors = vec![
+            ErrorCount { message: "connection reset by peer".into(), count: 9 },
+            ErrorCount { message: "panicked at loadtests/read.rs:12: \u{1b}[2Jno id".into(), count: 1 },
+        ];
+        summary.scenarios.push(other);
+        let mut step = summary.steps[0].clone();
+        (step.scenario, step.step) = ("read".into(), "GET /posts".into());
+        (step.count, step.errors, step.interrupted) = (210, 10, 3);
+        step.status = [(200, 200), (503, 1)].into();
+        step.error_types = [("reset".to_owned(), 9)].into();
+        (step.latency_ms.censored, step.latency_ms.at_least) = (3, vec!["p99".into(), "max".into()]);
+        summary.steps.push(step);
+        for (passes, fails) in [(600, 0), (598, 2)] {
+            let name = format!("registered{}", if fails > 0 { " with a name" } else { "" });
+            let (package, scenario) = (sample::PACKAGE.to_owned(), sample::SCENARIO.to_owned());
+            summary.checks.push(Check { package, scenario, name, passes, fails });
+        }
+        let mut few = summary.attribution[1].clone();
+        (few.scenario, few.step, few.band) = ("read".into(), "GET /posts".into(), Band::All);
+        (few.requests, few.requests_in_band) = (12, 12);
+        few.operations.clear();
+        few.slowest = summary.attribution[0].slowest.clone();
+        summary.attribution.push(few);
+        summary.run.trace.requests_joined = 1797;
+        summary.run.trace.not_joined =
+            [("no server span".to_owned(), 2), ("parent missing".to_owned(), 1)].into();
+        summary.verdict = Verdict::Interrupted;
+        summary.health.valid = false;
+        summary
+    }
+
+    #[test]
+    fn a_run_in_trouble_on_one_page() {
+        insta::assert_snapshot!(plainly(&troubled()));
+        assert_eq!(
+            failures(&troubled()),
+            [
+                "the run was interrupted; the figures are those up to then",
+                "1 threshold failed",
+                "the measurement is not valid; see the warnings"
+            ]
+        );
+    }
+
+    #[test]
+    fn operations_shown_sum_to_the_mean_that_is_shown() {
+        let text = plainly(&sample::summary());
+        let section = text.split("around p95").nth(1).unwrap();
+        let mean: f64 = section.split("mean ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let rows = section.lines().skip(2).take_while(|line| !line.contains("on average"));
+        let sum: f64 = rows
+            .map(|row| {
+                let figure =
+                    row.split_whitespace().find(|word| word.contains('.') && word.parse::<f64>().is_ok());
+                figure.unwrap().parse::<f64>().unwrap()
+            })
+            .sum();
+        assert!((sum - mean).abs() < 0.35, "{sum} of {mean}, each rounded to a tenth");
+        assert!(section.contains("others (3)"), "{section}");
+    }
+
+    #[test]
+    fn cpu_is_blamed_only_where_the_service_waited_for_it() {
+        let hint = |ratio| {
+            let mut summary = sample::summary();
+            summary.health.processes[0].runqueue_wait_ratio = ratio;
+            let text = plainly(&summary);
+            text.lines().find(|line| line.contains("bcrypt.hash  ")).unwrap().to_owned()
+        };
+        assert!(hint(Some(1.0)).ends_with(", waiting for CPU"), "{}", hint(Some(1.0)));
+        for ratio in [Some(0.9), None] {
+            let hint = hint(ratio);
+            assert!(hint.contains('×') && !hint.contains("waiting"), "{hint}");
+        }
+    }
+
+    #[test]
+    fn no_foreign_name_reaches_the_terminal_as_a_sequence() {
+        let evil = "\u{1b}]0;owned\u{7}\u{1b}[31mx\r\ny\u{9b}2J\u{202e}";
+        let mut summary = troubled();
+        summary.scenarios[1].name = evil.into();
+        summary.scenarios[1].errors[0].message = evil.into();
+        summary.steps[3].scenario = evil.into();
+        summary.steps[3].step = evil.into();
+        summary.steps[3].error_types = [(evil.to_owned(), 1)].into();
+        summary.checks[0].name = evil.into();
+        for text in [&mut summary.thresholds[0].metric, &mut summary.health.warnings[0].message] {
+            *text = evil.into();
+        }
+        for attribution in &mut summary.attribution {
+            attribution.step = evil.into();
+            attribution.slowest.iter_mut().for_each(|slow| slow.trace_id = evil.into());
+            for operation in &mut attribution.operations {
+                (operation.service, operation.operation) = (evil.into(), evil.into());
+            }
+        }
+        summary.run.trace.not_joined = [(evil.to_owned(), 1)].into();
+        let text = plainly(&summary);
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n') && !text.contains('\u{202e}'), "{text:?}");
+        assert!(!text.contains("owned"), "{text}");
+    }
+
+    #[test]
+    fn colour_adds_sequences_and_nothing_else() {
+        let options = Options { style: Style::Colour, ..Options::default() };
+        let coloured = report(&sample::summary(), &options);
+        assert!(coloured.contains("\u{1b}[31m✗\u{1b}[0m"));
+        let bare: String = coloured.lines().map(|line| plain(line) + "\n").collect();
+        assert_eq!(bare, plainly(&sample::summary()));
+    }
+
+    #[test]
+    fn warnings_are_wrapped_at_the_width_and_keep_every_word() {
+        let words = format!("{} {}", "word ".repeat(60).trim(), "x".repeat(150));
+        let wrapped = wrap(&words, 80);
+        assert!(wrapped.lines().all(|line| line.chars().count() <= 80 || line.trim() == "x".repeat(150)));
+        assert!(wrapped.lines().skip(1).all(|line| line.starts_with("    ")), "{wrapped}");
+        assert!(wrapped.split_whitespace().eq(words.split_whitespace()));
+    }
+
+    #[test]
+    fn a_run_without_tracing_has_no_section_for_it() {
+        let mut summary = sample::summary();
+        summary.attribution.clear();
+        summary.run.trace = crate::model::summary::Trace::default();
+        assert!(!plainly(&summary).contains("where the time goes"));
+    }
+}

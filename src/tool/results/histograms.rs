@@ -87,3 +87,68 @@ fn tag(scenario: &str, step: &str) -> String {
     let encode = |text| percent_encoding::utf8_percent_encode(text, TAG);
     format!("{}/{}", encode(scenario), encode(step))
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+    use crate::model::sample;
+
+    #[test]
+    fn other_readers_find_each_interval_and_step_with_its_time_tag_and_histogram() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("histograms.hlog");
+        let started = sample::facts().started_unix_ns;
+        let mut log = HistogramLog::create(&path, started).unwrap();
+        for (phase, unix_ns) in [(Phase::Reference, started), (Phase::Load, started + 7_500_000_000)] {
+            log.event(&Event::PhaseStarted { phase, scenarios: Vec::new(), unix_ns }).unwrap();
+            for interval in sample::intervals().into_iter().filter(|interval| interval.phase == phase) {
+                log.event(&Event::Interval(interval)).unwrap();
+            }
+        }
+        assert!(!path.exists(), "an unfinished log has no name");
+        log.finish().unwrap();
+
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.starts_with(b"#[Histogram log format version 1.3]\n"));
+        let mut intervals = Vec::new();
+        let mut times = Vec::new();
+        for entry in IntervalLogIterator::new(&bytes) {
+            match entry.unwrap() {
+                LogEntry::Interval(interval) => intervals.push(interval),
+                LogEntry::StartTime(time) | LogEntry::BaseTime(time) => times.push(time.as_secs()),
+            }
+        }
+        assert_eq!(times, [started / 1_000_000_000; 2]);
+        assert_eq!(intervals.len(), 120 * 3, "the reference is not in it");
+        assert_eq!(intervals[3].start_timestamp(), Duration::from_millis(8_500));
+        assert_eq!(intervals[3].duration(), Duration::from_secs(1));
+        let stats = sample::stats();
+        for (key, step) in &stats.load[sample::SCENARIO].steps {
+            let tag = tag(sample::SCENARIO, &key.name);
+            let mut merged = Histogram::<u64>::new(3).unwrap();
+            for interval in intervals.iter().filter(|interval| *interval.tag().unwrap() == *tag) {
+                let encoded = interval.encoded_histogram();
+                let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();
+                merged
+                    .add(Deserializer::new().deserialize::<u64, _>(&mut bytes.as_slice()).unwrap())
+                    .unwrap();
+            }
+            assert_eq!(merged, *step.latency.histogram());
+        }
+    }
+
+    #[test]
+    fn a_tag_has_one_slash_and_nothing_that_a_log_gives_a_meaning() {
+        assert_eq!(tag("auth", "GET /users/{id}, x"), "auth/GET%20%2Fusers%2F%7Bid%7D%2C%20x");
+        let hostile = tag("a/b\n", "c\r,=\u{0}ü");
+        assert!(
+            hostile.matches('/').count() == 1 && Tag::new(&hostile).is_some() && hostile.is_ascii(),
+            "{hostile}"
+        );
+    }
+}

@@ -196,3 +196,124 @@ fn prune(runs: &Path, current: &RunId, keep: usize) -> Vec<ResultsError> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::model::sample;
+    use crate::tool::report::json;
+
+    fn id(n: u16) -> RunId {
+        RunId::new(1_796_046_301_000_000_000 + u64::from(n) * 1_000_000_000, n)
+    }
+
+    fn create(target: &Path, n: u16, keep: usize) -> RunFolder {
+        let (folder, not_removed) = RunFolder::create(target, &id(n), keep).unwrap();
+        assert!(not_removed.is_empty(), "{not_removed:?}");
+        folder
+    }
+
+    fn stored_runs(target: &Path) -> Vec<RunId> {
+        stored(&runs_folder(target)).unwrap()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_enters_the_folder_and_reads_what_is_in_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let target = tempfile::tempdir().unwrap();
+        let folder = create(target.path(), 1, RUNS_KEPT);
+        let recorder = Recorder::create(&folder, &sample::facts()).unwrap();
+        folder.spans().unwrap().finish().unwrap();
+        folder.write("summary.json", b"{}").unwrap();
+        recorder.finish().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(folder.path()), mode(&folder.path().join("services"))), (0o700, 0o700));
+        for name in ["journal", "histograms.hlog", "spans.otlp.jsonl", "summary.json"] {
+            assert_eq!(mode(&folder.path().join(name)), 0o600, "{name}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5, "no temporary file is left");
+    }
+
+    #[test]
+    fn the_oldest_runs_beyond_the_limit_go_and_nothing_else() {
+        let target = tempfile::tempdir().unwrap();
+        (2..=5).for_each(|n| drop(create(target.path(), n, 50)));
+        let runs = runs_folder(target.path());
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("kept"), "").unwrap();
+        fs::create_dir(runs.join("not a run id")).unwrap();
+        fs::write(runs.join(id(0).as_str()), "a file").unwrap();
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(elsewhere.path(), runs.join(id(7).as_str())).unwrap();
+            std::os::unix::fs::symlink(elsewhere.path(), runs.join(id(3).as_str()).join("link")).unwrap();
+        }
+        create(target.path(), 6, 2);
+        assert_eq!(stored_runs(target.path()), [id(5), id(6)]);
+        // The current run is the oldest by its clock, and stays all the same.
+        create(target.path(), 1, 1);
+        assert_eq!(stored_runs(target.path()), [id(1)]);
+        assert!(elsewhere.path().join("kept").exists());
+        assert!(runs.join("not a run id").exists() && runs.join(id(0).as_str()).exists());
+    }
+
+    #[test]
+    fn a_run_id_that_is_taken_is_an_error_and_the_stored_run_is_untouched() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = create(target.path(), 1, 50);
+        folder.write("summary.json", b"mine").unwrap();
+        let error = RunFolder::create(target.path(), &id(1), 50).unwrap_err();
+        assert!(error.to_string().starts_with("cannot create"), "{error}");
+        assert_eq!(fs::read(folder.path().join("summary.json")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_run_is_found_by_the_beginning_of_its_id_and_the_newest_by_default() {
+        let target = tempfile::tempdir().unwrap();
+        let find = |wanted| RunFolder::find(target.path(), wanted).map(|folder| folder.id().clone());
+        let error = find(None).unwrap_err().to_string();
+        assert!(error.contains("no runs are stored") && error.contains("`cargo loadtest`"), "{error}");
+        [3, 1, 2].iter().for_each(|n| drop(create(target.path(), *n, 50)));
+        assert_eq!(find(None).unwrap(), id(3));
+        let [first, second] = [id(1), id(2)];
+        assert_eq!(find(Some(first.as_str())).unwrap(), first);
+        assert_eq!(find(Some(&second.as_str()[..15])).unwrap(), second);
+        for (wanted, words) in
+            [("2026", "could be"), ("../../etc", "no stored run begins with"), ("1999", "newest")]
+        {
+            let error = find(Some(wanted)).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains(id(3).as_str()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_summary_is_read_back_and_anything_else_is_refused_by_name() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = create(target.path(), 1, 50);
+        let refused = || folder.summary().unwrap_err().to_string();
+        assert!(refused().contains(&format!("report --recover {}", folder.id())), "{}", refused());
+        folder.write("summary.json", b"{\"schema\": 1").unwrap();
+        assert!(refused().contains("is not a summary of the schema loadtest.summary/1"), "{}", refused());
+        let mut summary = sample::summary();
+        folder.write("summary.json", &json::summary(&summary)).unwrap();
+        assert_eq!(folder.summary().unwrap(), summary);
+        summary.schema = "loadtest.summary/2".into();
+        folder.write("summary.json", &json::summary(&summary)).unwrap();
+        assert!(refused().contains("loadtest.summary/2"), "{}", refused());
+    }
+
+    #[test]
+    fn no_service_name_leads_out_of_the_folder_of_logs() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = create(target.path(), 1, 50);
+        for name in ["auth", "../../x", "/etc/passwd", "..", "a b\u{0}", "dienst-ü"] {
+            let path = folder.service_log(name);
+            assert_eq!(path.parent(), Some(folder.path().join("services").as_path()), "{name}");
+            fs::write(&path, "").unwrap();
+        }
+        assert!(folder.service_log("auth").ends_with("services/auth.log"));
+    }
+}

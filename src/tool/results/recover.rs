@@ -157,3 +157,219 @@ impl Gathered {
         Recovered { facts, binaries, damaged_lines: self.damaged, summary }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::super::{RUNS_KEPT, Recorder};
+    use super::*;
+    use crate::model::event::Finished;
+    use crate::model::sample;
+    use crate::model::stats::{Interval, Phase, ScenarioStats, StepKey, StepKind};
+    use crate::model::verdict::Verdict;
+
+    fn binary(package: &str) -> Binary {
+        Binary { package: package.to_owned(), target: "t".to_owned(), scenarios: sample::infos() }
+    }
+
+    fn folder(target: &Path) -> RunFolder {
+        RunFolder::create(target, &sample::facts().id, RUNS_KEPT).unwrap().0
+    }
+
+    /// Records binaries with their intervals, and leaves as a killed process does: without finishing.
+    fn record(target: &Path, binaries: &[Vec<Interval>]) -> RunFolder {
+        let folder = folder(target);
+        let mut recorder = Recorder::create(&folder, &sample::facts()).unwrap();
+        for (at, intervals) in binaries.iter().enumerate() {
+            recorder.binary(&binary(&format!("package-{at}"))).unwrap();
+            for interval in intervals {
+                recorder.event(&Event::Interval(interval.clone())).unwrap();
+            }
+        }
+        folder
+    }
+
+    /// Everything of a scenario that is counted, as JSON (histograms included).
+    fn totals(stats: &RunStats) -> String {
+        let all = [&stats.reference, &stats.load].map(|part| serde_json::to_string(part).unwrap());
+        format!("{} {} {:?}", all[0], all[1], stats.load_time)
+    }
+
+    fn accumulated(intervals: &[Interval]) -> String {
+        let mut stats = RunStats::default();
+        intervals.iter().for_each(|interval| stats.add(interval));
+        totals(&stats)
+    }
+
+    fn codes(recovered: &Recovered) -> Vec<&str> {
+        recovered.summary.health.warnings.iter().map(|warning| warning.code.as_str()).collect()
+    }
+
+    #[test]
+    fn a_killed_run_has_its_figures_and_says_what_it_is() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = record(target.path(), &[sample::intervals()]);
+        let recovered = recover(&folder).unwrap();
+        assert_eq!(recovered.facts, sample::facts());
+        assert_eq!(recovered.binaries[0].binary, binary("package-0"));
+        let (summary, whole) = (&recovered.summary, sample::summary());
+        assert_eq!((summary.verdict, summary.exit_code), (Verdict::Interrupted, 130));
+        assert_eq!(summary.totals, whole.totals);
+        assert_eq!(summary.steps.len(), whole.steps.len());
+        assert_eq!(summary.steps[2].latency_ms, whole.steps[2].latency_ms);
+        assert_eq!(summary.thresholds[0].observed, whole.thresholds[0].observed);
+        assert!(!summary.health.valid);
+        assert_eq!((codes(&recovered), recovered.damaged_lines), (vec!["recovered"], 0));
+        let log = std::fs::read_to_string(folder.path().join("histograms.hlog")).unwrap();
+        assert_eq!(
+            log.lines().filter(|line| line.starts_with("Tag=")).count(),
+            360,
+            "the log is made up for"
+        );
+    }
+
+    #[test]
+    fn warnings_and_failures_that_were_told_are_told_again() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = folder(target.path());
+        let mut recorder = Recorder::create(&folder, &sample::facts()).unwrap();
+        recorder.binary(&binary("p")).unwrap();
+        let failure = crate::model::event::Failure {
+            kind: crate::model::event::FailureKind::Run,
+            message: "setup: no database".to_owned(),
+        };
+        for event in [
+            Event::Warning(Warning::new("steps-limit", "too many names")),
+            Event::Failed(failure),
+            Event::Finished(Finished::default()),
+        ] {
+            recorder.event(&event).unwrap();
+        }
+        recorder.finish().unwrap();
+        let recovered = recover(&folder).unwrap();
+        assert_eq!(codes(&recovered), ["steps-limit", "failed", "recovered"]);
+    }
+
+    #[test]
+    fn a_damaged_line_in_the_middle_costs_itself_alone() {
+        let target = tempfile::tempdir().unwrap();
+        let intervals = sample::intervals();
+        let folder = record(target.path(), std::slice::from_ref(&intervals));
+        let mut bytes = std::fs::read(folder.journal()).unwrap();
+        // Lines: run, binary, reference, then the load's; the third of these is altered.
+        let starts: Vec<usize> = (0..bytes.len()).filter(|at| *at == 0 || bytes[at - 1] == b'\n').collect();
+        bytes[starts[5] + 30] ^= 0x20;
+        std::fs::write(folder.journal(), &bytes).unwrap();
+        let recovered = recover(&folder).unwrap();
+        let without: Vec<Interval> = intervals
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != 3)
+            .map(|(_, interval)| interval.clone())
+            .collect();
+        assert_eq!(totals(&recovered.binaries[0].stats), accumulated(&without));
+        assert_eq!((recovered.damaged_lines, codes(&recovered)), (1, vec!["recovered", "journal-damaged"]));
+
+        // Without the line that names the binary, its intervals have no place, and that is said.
+        bytes[starts[1] + 30] ^= 0x20;
+        std::fs::write(folder.journal(), &bytes).unwrap();
+        let recovered = recover(&folder).unwrap();
+        assert!(recovered.binaries.is_empty());
+        assert_eq!(recovered.damaged_lines, 2 + 120);
+    }
+
+    #[test]
+    fn a_journal_cut_at_any_byte_of_its_last_lines_loses_the_torn_line_alone() {
+        let target = tempfile::tempdir().unwrap();
+        let samples = |n: u64| (0..n).map(|n| (n % 2 == 0, 0, n * 1_000_000)).collect();
+        let intervals = build((0..4).map(|n| (true, 1000, samples(n))).collect());
+        let folder = record(target.path(), std::slice::from_ref(&intervals));
+        let bytes = std::fs::read(folder.journal()).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+        let want: Vec<String> = (0..=4).map(|whole| accumulated(&intervals[..whole])).collect();
+        // The last two lines, and the end of the one before.
+        for cut in ends[3]..=bytes.len() {
+            std::fs::write(folder.journal(), &bytes[..cut]).unwrap();
+            let recovered = recover(&folder).unwrap();
+            // A line is whole with its last character; the line feed may be missing.
+            let whole = ends[2..].iter().filter(|end| cut >= **end).count();
+            assert_eq!(totals(&recovered.binaries[0].stats), want[whole], "cut at {cut}");
+            let torn = ends.iter().all(|end| cut != *end && cut != *end + 1);
+            assert_eq!(recovered.damaged_lines, u64::from(torn), "cut at {cut}");
+            assert_eq!(recovered.summary.verdict, Verdict::Interrupted);
+        }
+    }
+
+    #[test]
+    fn what_is_no_journal_is_refused_with_the_reason() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = folder(target.path());
+        let error = |bytes: &[u8]| {
+            std::fs::write(folder.journal(), bytes).unwrap();
+            recover(&folder).unwrap_err().to_string()
+        };
+        assert!(recover(&folder).unwrap_err().to_string().contains("cannot open"));
+        for bytes in [&b""[..], b"\n", b"not a journal\n", &[0xff; 300]] {
+            assert!(error(bytes).contains("its first line is missing or damaged"), "{}", error(bytes));
+        }
+    }
+
+    fn interval() -> impl Strategy<Value = (bool, u64, Vec<(bool, u8, u64)>)> {
+        let samples = proptest::collection::vec((any::<bool>(), 0_u8..3, 0_u64..70_000_000_000), 0..12);
+        (any::<bool>(), 1_u64..3000, samples)
+    }
+
+    fn build(specs: Vec<(bool, u64, Vec<(bool, u8, u64)>)>) -> Vec<Interval> {
+        let mut at = 0;
+        let mut intervals = Vec::new();
+        for (load, length, samples) in specs {
+            let mut stats = ScenarioStats { vus: samples.len() as u32, ..ScenarioStats::default() };
+            for (complete, name, nanos) in samples {
+                let time = std::time::Duration::from_nanos(nanos);
+                let kind = if name == 2 { StepKind::Step } else { StepKind::Request };
+                let step =
+                    stats.steps.entry(StepKey { kind, name: format!("step \"{name}\"\n") }).or_default();
+                if complete {
+                    step.count += 1;
+                    *step.status.entry(200 + u16::from(name)).or_default() += 1;
+                    step.latency.record(time);
+                    stats.iteration.record(time);
+                } else {
+                    step.interrupted += 1;
+                    step.latency.record_censored(time);
+                    stats.errors.add(&format!("error {name}"), 1);
+                }
+                stats.iterations += 1;
+                stats.vu_ns += nanos;
+            }
+            intervals.push(Interval {
+                phase: if load { Phase::Load } else { Phase::Reference },
+                start_ms: at,
+                end_ms: at + length,
+                scenarios: [("s/ü".to_owned(), stats)].into(),
+            });
+            at += length;
+        }
+        intervals
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn what_was_recorded_is_recovered(
+            first in proptest::collection::vec(interval(), 0..5),
+            second in proptest::collection::vec(interval(), 0..5),
+        ) {
+            let target = tempfile::tempdir().unwrap();
+            let binaries = [build(first), build(second)];
+            let recovered = recover(&record(target.path(), &binaries)).unwrap();
+            prop_assert_eq!(recovered.binaries.len(), 2);
+            for (at, intervals) in binaries.iter().enumerate() {
+                prop_assert_eq!(totals(&recovered.binaries[at].stats), accumulated(intervals));
+            }
+        }
+    }
+}
