@@ -1,6 +1,5 @@
 //! Files that appear whole or not at all, and folders and files that only their owner reads.
 
-<<<<<<< HEAD
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +8,6 @@ use tempfile::NamedTempFile;
 
 /// How unfinished files are called, in the folder of the file that they will be.
 const TEMPORARY_PREFIX: &str = ".writing-";
-=======
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
->>>>>>> f05fa80 (Find scenario targets and build them and the services)
 
 /// Writes `bytes` to `path`: to a temporary name in the same folder first, synced, then renamed, so that a killed
 /// process never leaves a half-written file under its final name.
@@ -116,7 +111,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The whole of a text file; `None` if there is no such file.
 pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
+    match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -127,7 +122,7 @@ pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
 
 /// The files directly in `folder`, sorted; none if there is no such folder.
 pub(crate) fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
+    let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -155,10 +150,29 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
 /// Copies an executable, for this user alone.
 pub(crate) fn copy_executable(from: &Path, to: &Path) -> io::Result<()> {
     if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder)?;
+        create_private_dir_all(folder)?;
     }
-    std::fs::copy(from, to)?;
+    fs::copy(from, to)?;
     #[cfg(unix)]
-    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     Ok(())
+}
+
+/// Writes a file of the user's own, whole or not at all, with the permissions that new files of theirs have, and the
+/// folders above it.
+pub(crate) fn write_source(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = WholeFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(before) = fs::metadata(path) {
+        fs::set_permissions(file.temporary.get_ref().path(), before.permissions())?;
+    }
+    file.finish()
+}
+
+/// Removes a file.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
 }
