@@ -53,7 +53,7 @@ pub(crate) enum FailureKind {
 }
 
 /// The last word of a scenario process.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Finished {
     /// The load was cut short by a stop from outside.
@@ -62,4 +62,7 @@ pub(crate) struct Finished {
     /// Spans that found the export queue full or could not be delivered.
     pub(crate) spans_dropped: u64,
     pub(crate) metrics_failed: u64,
+    /// For each worker thread of the load, the part of its life that it had a CPU, 0 to 1; empty where the OS does
+    /// not tell.
+    pub(crate) worker_cpu: Vec<f64>,
 }

@@ -123,7 +123,7 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
 
 /// The whole of a text file; `None` if there is no such file.
 pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
+    match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -134,7 +134,7 @@ pub(crate) fn read_text(path: &Path) -> io::Result<Option<String>> {
 
 /// The files directly in `folder`, sorted; none if there is no such folder.
 pub(crate) fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
+    let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -162,10 +162,29 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
 /// Copies an executable, for this user alone.
 pub(crate) fn copy_executable(from: &Path, to: &Path) -> io::Result<()> {
     if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder)?;
+        create_private_dir_all(folder)?;
     }
-    std::fs::copy(from, to)?;
+    fs::copy(from, to)?;
     #[cfg(unix)]
-    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     Ok(())
+}
+
+/// Writes a file of the user's own, whole or not at all, with the permissions that new files of theirs have, and the
+/// folders above it.
+pub(crate) fn write_source(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = WholeFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(before) = fs::metadata(path) {
+        fs::set_permissions(file.temporary.get_ref().path(), before.permissions())?;
+    }
+    file.finish()
+}
+
+/// Removes a file.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
 }

@@ -7,7 +7,8 @@ pub(crate) mod family;
 #[cfg(feature = "cli")]
 pub(crate) mod fs;
 #[cfg(feature = "cli")]
+pub(crate) mod git;
+#[cfg(feature = "cli")]
 pub(crate) mod proc;
 pub(crate) mod process;
-#[cfg(feature = "cli")]
 pub(crate) mod signal;

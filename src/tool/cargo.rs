@@ -11,6 +11,7 @@ use crate::sys;
 
 /// Cargo's own flags, as the user gave them.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are cargo's switches")]
 pub(crate) struct CargoFlags {
     pub(crate) packages: Vec<String>,
     pub(crate) workspace: bool,
@@ -116,6 +117,14 @@ impl Cargo {
 
     pub(crate) fn folder(&self) -> &std::path::Path {
         &self.folder
+    }
+
+    /// The manifest that the flags name, else the closest one.
+    pub(crate) fn manifest(&self, flags: &CargoFlags) -> Option<PathBuf> {
+        match &flags.manifest_path {
+            Some(path) => Some(self.folder.join(path)),
+            None => sys::fs::nearest(&self.folder, "Cargo.toml"),
+        }
     }
 
     /// A cargo command whose output is read and whose messages go where this process's do. It is killed when it is

@@ -12,4 +12,5 @@ mod fixture;
 pub(crate) mod receive;
 pub(crate) mod report;
 pub(crate) mod results;
+pub(crate) mod scaffold;
 pub(crate) mod services;

@@ -66,13 +66,14 @@ pub(crate) enum Ended {
 }
 
 /// Runs the phase to its end on threads of its own, or until `stop` says so; tells each interval, and the first step of each scenario that
-/// found no row of its own.
+/// found no row of its own. Gives back how it ended, and the CPU
+/// share of each worker thread.
 pub(crate) fn run(
     plan: &PhasePlan,
     stop: &dyn Fn() -> bool,
     mut on_interval: impl FnMut(Interval),
     mut on_overflow: impl FnMut(&str),
-) -> Ended {
+) -> (Ended, Vec<f64>) {
     let start = clock::now();
     let work: Vec<Work> =
         plan.slots.iter().map(|slot| Work { users: slot.users.clone(), pot: pot(&slot.load) }).collect();
@@ -94,7 +95,9 @@ pub(crate) fn run(
         let run = move || worker::run((worker, workers), &work, from_phase, &reports);
         match thread::Builder::new().name(format!("load-{worker}")).spawn(run) {
             Ok(thread) => threads.push(thread),
-            Err(error) => return Ended::Failed(format!("cannot start a worker thread: {error}")),
+            Err(error) => {
+                return (Ended::Failed(format!("cannot start a worker thread: {error}")), Vec::new());
+            }
         }
     }
     let (keep_pacing, stop_pacing) = channel::<()>();
@@ -108,7 +111,7 @@ pub(crate) fn run(
         pacer(start, &due, &stop_pacing, &to_workers, &finite, &reports);
     });
     if let Err(error) = pacing {
-        return Ended::Failed(format!("cannot start the pacer's thread: {error}"));
+        return (Ended::Failed(format!("cannot start the pacer's thread: {error}")), Vec::new());
     }
 
     let mut watch = Watch {
@@ -119,6 +122,7 @@ pub(crate) fn run(
         gathered: Gathered::default(),
         running,
         complete,
+        cpu: Vec::new(),
         ended: Ended::Whole,
     };
     watch.until_all_users_ended(&inbox, stop, &mut on_interval, &mut on_overflow);
@@ -131,7 +135,7 @@ pub(crate) fn run(
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
     });
-    watch.ended
+    (watch.ended, watch.cpu)
 }
 
 fn pot(load: &LoadModel) -> Pot {
@@ -197,6 +201,7 @@ struct Watch<'p> {
     /// Whether all users of the slot are in `running`: an iteration model's are from the start, those of a timed
     /// model when its time is over.
     complete: Vec<bool>,
+    cpu: Vec<f64>,
     ended: Ended,
 }
 
@@ -277,6 +282,7 @@ impl Watch<'_> {
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
             }
             Report::Broken { message } => self.fail(message),
+            Report::Cpu { share } => self.cpu.push(share),
             Report::Taken { worker, stats, overflow } => {
                 for (slot, stats) in stats.into_iter().enumerate() {
                     self.gathered.users.insert((worker, slot), stats.vus);

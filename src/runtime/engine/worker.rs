@@ -52,6 +52,10 @@ pub(super) enum Report {
         slot: usize,
         message: String,
     },
+    /// The thread is at its end; the part of its life that it had a CPU.
+    Cpu {
+        share: f64,
+    },
     /// The thread could not be set up at all.
     Broken {
         message: String,
@@ -131,6 +135,7 @@ async fn serve(
     mut commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
 ) {
+    let born = (clock::now(), clock::thread_cpu_nanos());
     let shard = Rc::new(RefCell::new(Shard::new(work.len(), clock::now())));
     let seat = |slot| Seat { slot, shard: shard.clone(), workers };
     let seated: Vec<Box<dyn Seated>> =
@@ -189,6 +194,10 @@ async fn serve(
         }
     }
     take();
+    if let (Some(before), Some(after)) = (born.1, clock::thread_cpu_nanos()) {
+        let lived = clock::now().saturating_duration_since(born.0).as_nanos().max(1);
+        let _ = reports.send(Report::Cpu { share: after.saturating_sub(before) as f64 / lived as f64 });
+    }
 }
 
 /// One user from start to end.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use super::run;
@@ -15,9 +16,10 @@ use crate::model::stats::RunStats;
 use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, no_success, summarise};
 use crate::model::summary::{Health, Summary};
 use crate::model::table::{self, Column};
-use crate::model::verdict::{Outcome, decide};
+use crate::model::verdict::Outcome;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::scenario::Scenario;
+use crate::sys::signal::{EndWish, EndWishes};
 use crate::sys::{clock, env};
 
 /// Runs every scenario of the binary.
@@ -61,7 +63,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         base_url: plan.base_url.clone(),
     };
     let stop = StopFlag::default();
-    stop_on_interrupt(&stop)?;
+    let wishes = stop_on_end_wish(&stop)?;
     let mut stats = RunStats::default();
     let (mut outcomes, mut warnings, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     run::execute(scenarios, plan, &stop, &mut |event| match event {
@@ -74,9 +76,9 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
                 FailureKind::Run => Outcome::CouldNotRun,
             });
         }
-        Event::Finished(finished) if finished.interrupted => outcomes.push(Outcome::Interrupted),
         Event::Finished(_) | Event::Listing(_) | Event::PhaseStarted { .. } => {}
     });
+    outcomes.extend(wishes.try_iter());
     let binary = BinaryRun { package: "", scenarios: &infos, stats: &stats };
     let summary = summarise(Inputs {
         facts: &facts,
@@ -123,25 +125,33 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }
 
-/// Ctrl-C once: results are kept.
-fn stop_on_interrupt(stop: &StopFlag) -> Result<(), String> {
+/// Ctrl-C or SIGTERM once: results are kept. Twice: the process ends.
+fn stop_on_end_wish(stop: &StopFlag) -> Result<Receiver<Outcome>, String> {
+    let (tell, wishes) = channel();
     let stop = stop.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start a runtime: {error}"))?;
-    thread::Builder::new()
-        .name("interrupt".into())
-        .spawn(move || {
-            // The second time, without this handler's mercy, is the operating system's.
-            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-                stop.set();
-                if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-                    crate::sys::process::exit(decide([Outcome::Interrupted]).0);
-                }
+    let listen = async move {
+        let Ok(mut wishes) = EndWishes::listen() else { return };
+        for last in [false, true] {
+            let outcome = match wishes.next().await {
+                EndWish::Interrupt => Outcome::Interrupted,
+                EndWish::Terminate => Outcome::Terminated,
+            };
+            if last {
+                crate::sys::process::exit(outcome.code());
             }
-        })
-        .map(drop)
+            // The run that hears of it is over when nobody listens.
+            let _ = tell.send(outcome);
+            stop.set();
+        }
+    };
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || runtime.block_on(listen))
+        .map(|_| wishes)
         .map_err(|error| format!("cannot start a thread: {error}"))
 }
 

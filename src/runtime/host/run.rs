@@ -113,7 +113,15 @@ impl Prepared {
             tell(Event::Warning(Warning::new("tracing-subscriber", advice)));
         }
         let started_ns = clock::unix_nanos();
-        let mut run = Run { plan: &plan, facts: &facts, tracing, export: export.as_ref(), stop, tell };
+        let mut run = Run {
+            plan: &plan,
+            facts: &facts,
+            tracing,
+            export: export.as_ref(),
+            stop,
+            tell,
+            worker_cpu: Vec::new(),
+        };
         let ended = match run.set_up(scenarios) {
             Ok(ready) => {
                 let ended = run.phases(&ready);
@@ -122,6 +130,7 @@ impl Prepared {
             }
             Err(message) => Ended::Failed(message),
         };
+        let worker_cpu = std::mem::take(&mut run.worker_cpu);
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
@@ -137,6 +146,7 @@ impl Prepared {
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
+                worker_cpu,
             }),
         });
     }
@@ -153,6 +163,8 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
+    /// Of the last phase.
+    worker_cpu: Vec<f64>,
 }
 
 impl<T: FnMut(Event)> Run<'_, T> {
@@ -226,12 +238,14 @@ impl<T: FnMut(Event)> Run<'_, T> {
             );
             (tell.borrow_mut())(Event::Warning(Warning::new("too-many-steps", message)));
         };
-        engine::run(
+        let (ended, worker_cpu) = engine::run(
             &plan,
             &|| stop.is_set() || facts.misconfiguration.get().is_some(),
             on_interval,
             on_overflow,
-        )
+        );
+        self.worker_cpu = worker_cpu;
+        ended
     }
 
     fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {

@@ -8,8 +8,6 @@ use crate::model::summary::{Process, Trace};
 /// CPU of one worker thread, of one core.
 const WORKER_WARN: f64 = 0.80;
 const WORKER_INVALID: f64 = 0.95;
-/// By how much the users' time and the sum of iteration times may differ.
-const TIMES_DIFFER: f64 = 0.02;
 /// The share of the host's CPU above which programs on it are in each other's way.
 const HOST_BUSY: f64 = 0.70;
 /// Waiting for a CPU as long as having one.
@@ -22,7 +20,6 @@ const JOINED: f64 = 0.99;
 pub(crate) struct Observed<'a> {
     /// For each worker thread of the generator, the part of the load's time that it had a CPU, 0 to 1.
     pub(crate) worker_cpu: &'a [f64],
-    pub(crate) scenarios: &'a [UserTime<'a>],
     /// The services on this host.
     pub(crate) services: &'a [Process],
     /// Of all cores, 0 to 1.
@@ -33,16 +30,6 @@ pub(crate) struct Observed<'a> {
     /// Spans or traces that the receiver had no room for.
     pub(crate) spans_refused: u64,
     pub(crate) trace: Option<&'a Trace>,
-}
-
-/// A scenario's time, told twice.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UserTime<'a> {
-    pub(crate) scenario: &'a str,
-    /// Time that users spent in the loop.
-    pub(crate) vu_seconds: f64,
-    /// Sum of iteration times, of the interrupted ones too.
-    pub(crate) iteration_seconds: f64,
 }
 
 /// What to say of a run.
@@ -58,7 +45,6 @@ pub(crate) fn judge(seen: &Observed<'_>) -> Verdict {
     let busiest = seen.worker_cpu.iter().copied().fold(0.0, f64::max);
     let mut warnings = Vec::new();
     warnings.extend(generator_cpu(busiest));
-    warnings.extend(seen.scenarios.iter().filter_map(times_differ));
     warnings.extend(cpu_shared(seen));
     warnings.extend(spans_lost(seen));
     warnings.extend(seen.trace.and_then(not_joined));
@@ -79,19 +65,6 @@ fn generator_cpu(busiest: f64) -> Option<Warning> {
         percent(busiest)
     );
     Some(Warning::new("generator-cpu", text))
-}
-
-fn times_differ(time: &UserTime<'_>) -> Option<Warning> {
-    let difference = (time.vu_seconds - time.iteration_seconds).abs();
-    (time.vu_seconds > 0.0 && difference > TIMES_DIFFER * time.vu_seconds).then(|| {
-        let UserTime { scenario, vu_seconds, iteration_seconds } = time;
-        let text = format!(
-            "the users of {scenario} spent {vu_seconds:.1} s, their iterations took {iteration_seconds:.1} s \
-             together: the generator lost {} between iterations, so the load was lower than asked for.",
-            percent(difference / vu_seconds),
-        );
-        Warning::new("vu-time", text)
-    })
 }
 
 /// Says who used this host's CPU and who waited for it, once they are in each other's way.
@@ -193,18 +166,6 @@ mod tests {
             }
         }
         assert_eq!(judge(&Observed::default()), Verdict { valid: true, warnings: vec![] });
-    }
-
-    #[test]
-    fn users_time_and_iteration_times_that_differ_by_more_than_2_percent_are_told() {
-        for (vu_seconds, iteration_seconds, warned) in
-            [(100.0, 98.1, false), (100.0, 97.9, true), (100.0, 102.1, true), (0.0, 0.0, false)]
-        {
-            let scenarios = [UserTime { scenario: "auth", vu_seconds, iteration_seconds }];
-            let verdict = judge(&Observed { scenarios: &scenarios, ..Observed::default() });
-            assert!(verdict.valid);
-            assert_eq!(verdict.warnings.len(), usize::from(warned), "{vu_seconds} {iteration_seconds}");
-        }
     }
 
     #[test]

@@ -42,9 +42,9 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
         return Err(ConfigError::UnknownVariable { name: name.clone(), nearest: nearest(name, KNOWN) });
     }
     let load = LoadSettings {
-        vus: parsed(variables, VUS, |text| number(text))?,
+        vus: parsed(variables, VUS, number)?,
         duration: parsed(variables, DURATION, duration::parse)?,
-        iterations: parsed(variables, ITERATIONS, |text| number(text))?,
+        iterations: parsed(variables, ITERATIONS, number)?,
         stages: parsed(variables, STAGES, |text| {
             text.split(',').map(|stage| stage.trim().parse()).collect()
         })?,

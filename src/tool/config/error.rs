@@ -31,9 +31,9 @@ pub(crate) enum ConfigError {
     #[error("unknown variable {name} in the environment{}", meant(nearest.as_deref()))]
     UnknownVariable { name: String, nearest: Option<String> },
     #[error("{first} ({first_at}) and {second} ({second_at}) say different loads; give one of them")]
-    Conflict { first: &'static str, first_at: Source, second: &'static str, second_at: Source },
+    Conflict { first: &'static str, first_at: Box<Source>, second: &'static str, second_at: Box<Source> },
     #[error("unknown profile `{name}` (from {at}){}; there is: {}", meant(nearest.as_deref()), known.join(", "))]
-    UnknownProfile { name: String, at: Source, nearest: Option<String>, known: Vec<String> },
+    UnknownProfile { name: String, at: Box<Source>, nearest: Option<String>, known: Vec<String> },
     #[error("{at}: service `{name}`: {message}")]
     Service { at: Source, name: String, message: String },
     #[error("{at}: `{key}` is to be taken from the variable {variable}, which is not set")]

@@ -41,12 +41,13 @@ impl LoadSettings {
             return Err(ConfigError::Invalid { at: source.clone(), key: "vus".to_owned(), message });
         }
         let Some(stages) = &self.stages else { return Ok(()) };
-        let source = |key, source: &Source| (key, source.clone());
-        let other = (self.iterations.as_ref().map(|it| source("iterations", &it.source)))
-            .or_else(|| self.duration.as_ref().map(|it| source("duration", &it.source)))
-            .or_else(|| self.vus.as_ref().map(|it| source("vus", &it.source)));
+        let place = |key, source: &Source| (key, Box::new(source.clone()));
+        let other = (self.iterations.as_ref().map(|it| place("iterations", &it.source)))
+            .or_else(|| self.duration.as_ref().map(|it| place("duration", &it.source)))
+            .or_else(|| self.vus.as_ref().map(|it| place("vus", &it.source)));
         let Some((second, second_at)) = other else { return Ok(()) };
-        Err(ConfigError::Conflict { first: "stages", first_at: stages.source.clone(), second, second_at })
+        let (first, first_at) = place("stages", &stages.source);
+        Err(ConfigError::Conflict { first, first_at, second, second_at })
     }
 
     /// `self` where it says something, else `lower`.
@@ -73,14 +74,14 @@ impl LoadSettings {
     }
 
     pub(super) fn to_override(&self) -> LoadOverride {
-        fn value<T: Clone>(sourced: &Option<Sourced<T>>) -> Option<T> {
-            sourced.as_ref().map(|it| it.value.clone())
+        fn value<T: Clone>(sourced: Option<&Sourced<T>>) -> Option<T> {
+            sourced.map(|it| it.value.clone())
         }
         LoadOverride {
-            vus: value(&self.vus),
-            duration: value(&self.duration),
-            iterations: value(&self.iterations),
-            stages: value(&self.stages).unwrap_or_default(),
+            vus: value(self.vus.as_ref()),
+            duration: value(self.duration.as_ref()),
+            iterations: value(self.iterations.as_ref()),
+            stages: value(self.stages.as_ref()).unwrap_or_default(),
         }
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn resolve(
     if let Some(name) = profile.as_ref().filter(|name| !known.contains(&name.value)) {
         return Err(ConfigError::UnknownProfile {
             name: name.value.clone(),
-            at: name.source.clone(),
+            at: Box::new(name.source.clone()),
             nearest: nearest(&name.value, known.iter().map(String::as_str)),
             known: known.into_iter().collect(),
         });

@@ -38,7 +38,9 @@ pub(crate) fn render_text(config: &Config) -> String {
     };
     // A long value pushes its own row out, not the whole column.
     let (keys, values) = (width(0, 60), width(1, 48));
-    rows.iter().map(|[key, value, source]| format!("{key:keys$}  {value:values$}  {source}\n")).collect()
+    let lines: Vec<String> =
+        rows.iter().map(|[key, value, source]| format!("{key:keys$}  {value:values$}  {source}\n")).collect();
+    lines.concat()
 }
 
 /// A JSON array of `{key, value, source}`.

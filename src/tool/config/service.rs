@@ -204,9 +204,9 @@ type Ready = (Option<Sourced<Probe>>, Option<Sourced<Duration>>);
 
 fn read_ready(section: Section<'_>) -> Result<Ready, ConfigError> {
     let mut probe: Option<Sourced<Probe>> = None;
-    let kinds: [(_, fn(String) -> Probe); 3] =
-        [("http", Probe::Http), ("tcp", Probe::Tcp), ("log", Probe::Log)];
-    for (key, kind) in kinds {
+    for (key, kind) in
+        [("http", Probe::Http as fn(String) -> Probe), ("tcp", Probe::Tcp), ("log", Probe::Log)]
+    {
         let Some(field) = section.get(key) else { continue };
         if probe.is_some() {
             return Err(field.invalid("only one of http, tcp and log can say when a service is ready"));

@@ -27,8 +27,7 @@ impl fmt::Display for Source {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Profile { name, path, line } => write!(f, "{}:{line} (profile {name})", path.display()),
-            Self::Env { name } => f.write_str(name),
-            Self::Flag { name } => f.write_str(name),
+            Self::Env { name } | Self::Flag { name } => f.write_str(name),
         }
     }
 }

@@ -29,11 +29,12 @@ fn each_layer_wins_over_the_ones_before_it() {
     let top = Flags { base_url: Some("http://7".to_owned()), ..with_profile("ci") };
     let env = [("LOADTEST_BASE_URL", "http://6")];
     // What is there: workspace file, package file, environment, flags; what is effective, and from where.
-    let cases: [(&[&str], &[(&str, &str)], Flags, &str, &str); 6] = [
-        (&["base-url = 'http://0'"], &[], Flags::default(), "http://0", "loadtest.toml:1"),
-        (&[workspace], &[], Flags::default(), "http://1", "loadtest.toml:3"),
-        (&[workspace, package], &[], Flags::default(), "http://3", "p/loadtest.toml:3"),
-        (&[workspace, package], &[], with_profile("ci"), "http://5", "p/loadtest.toml:5 (profile ci)"),
+    let none: &[(&str, &str)] = &[];
+    let cases = [
+        (&["base-url = 'http://0'"][..], none, Flags::default(), "http://0", "loadtest.toml:1"),
+        (&[workspace], none, Flags::default(), "http://1", "loadtest.toml:3"),
+        (&[workspace, package], none, Flags::default(), "http://3", "p/loadtest.toml:3"),
+        (&[workspace, package], none, with_profile("ci"), "http://5", "p/loadtest.toml:5 (profile ci)"),
         (&[workspace, package], &env, with_profile("ci"), "http://6", "LOADTEST_BASE_URL"),
         (&[workspace, package], &env, top, "http://7", "--base-url"),
     ];

@@ -1,6 +1,6 @@
 //! From `cargo metadata` to the scenario targets of a workspace.
 
-mod select;
+pub(super) mod select;
 mod stray;
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,6 @@ use serde::Deserialize;
 use super::cargo::{Cargo, CargoFlags};
 use super::config::nearest;
 use crate::model::event::Warning;
-use crate::sys;
 pub(crate) use select::SelectError;
 
 /// The package that scenario packages depend on.
@@ -119,11 +118,7 @@ struct PackageTable {
 /// Asks cargo for the workspace and finds the scenario targets of the packages that the flags select.
 pub(crate) async fn discover(cargo: &Cargo, flags: &CargoFlags) -> Result<Workspace, DiscoverError> {
     let metadata = read_metadata(cargo, flags).await?;
-    let manifest = match &flags.manifest_path {
-        Some(path) => Some(cargo.folder().join(path)),
-        None => sys::fs::nearest(cargo.folder(), "Cargo.toml"),
-    };
-    let chosen = select::select(&metadata, manifest.as_deref(), flags)?;
+    let chosen = select::select(&metadata, cargo.manifest(flags).as_deref(), flags)?;
     let mut workspace = Workspace {
         root: metadata.workspace_root.clone().into(),
         target_directory: match &flags.target_dir {
@@ -165,7 +160,7 @@ fn member(package: &Package) -> Member {
     }
 }
 
-fn folder(package: &Package) -> &Path {
+pub(super) fn folder(package: &Package) -> &Path {
     package.manifest_path.parent().map_or(Path::new(""), |folder| folder.as_std_path())
 }
 

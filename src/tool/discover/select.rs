@@ -21,14 +21,14 @@ pub(crate) enum SelectError {
 }
 
 #[derive(Debug)]
-pub(super) struct Selection<'a> {
-    pub(super) packages: Vec<&'a Package>,
-    pub(super) warnings: Vec<Warning>,
+pub(in crate::tool) struct Selection<'a> {
+    pub(in crate::tool) packages: Vec<&'a Package>,
+    pub(in crate::tool) warnings: Vec<Warning>,
 }
 
 /// `manifest` is the one of the folder one stands in. That of a member other than the root selects this member; any
 /// other selects all.
-pub(super) fn select<'a>(
+pub(in crate::tool) fn select<'a>(
     metadata: &'a Metadata,
     manifest: Option<&Path>,
     flags: &CargoFlags,
@@ -63,7 +63,7 @@ pub(super) fn select<'a>(
 }
 
 /// The member whose manifest this is, unless it is the workspace's root.
-fn member_of<'a>(metadata: &'a Metadata, manifest: &Path) -> Option<&'a Package> {
+pub(in crate::tool) fn member_of<'a>(metadata: &'a Metadata, manifest: &Path) -> Option<&'a Package> {
     let manifest = sys::fs::canonical(manifest);
     if manifest.parent() == Some(&sys::fs::canonical(metadata.workspace_root.as_std_path())) {
         return None;
@@ -75,7 +75,7 @@ fn member_of<'a>(metadata: &'a Metadata, manifest: &Path) -> Option<&'a Package>
 }
 
 /// Whether a package is what `spec` says: a name, a glob, `name@version`, or a package id.
-pub(super) fn fits(spec: &str, package: &Package) -> bool {
+fn fits(spec: &str, package: &Package) -> bool {
     if spec == package.id.repr {
         return true;
     }

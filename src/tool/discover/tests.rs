@@ -83,27 +83,6 @@ fn a_file_that_calls_main_and_is_no_target_gets_advice() {
 #[test]
 fn a_configured_target_directory_is_respected() {
     let fixture = Fixture::copy("shapes");
-    fixture
-        .write("root/.cargo/config.toml", "[build]\ntarget-dir = \"my tärget\"\nbuild-dir = \"my build\"\n");
-    let target = |flags: &CargoFlags| found(&fixture, "root/blog", flags).unwrap().target_directory;
-    if crate::sys::env::var("CARGO_TARGET_DIR").is_none() {
-        assert_eq!(target(&offline()), fixture.path("root/my tärget"));
-    }
-    let flags = CargoFlags { target_dir: Some("over there".into()), ..offline() };
-    assert_eq!(target(&flags), fixture.path("root/blog/over there"));
-}
-
-#[test]
-fn a_wrong_name_is_refused_with_the_one_that_was_meant() {
-    let fixture = Fixture::copy("shapes");
-    let error = |flags: &CargoFlags| found(&fixture, "root", flags).unwrap_err().to_string();
-    let misspelt = CargoFlags { packages: vec!["blgo".into()], ..offline() };
-    assert_eq!(error(&misspelt), "no package `blgo` in this workspace; did you mean `blog`?");
-    let alone = CargoFlags { exclude: vec!["blog".into()], ..offline() };
-    assert_eq!(error(&alone), "--exclude can only be used together with --workspace");
-
-    let manifest = "root/naïve tests/Cargo.toml";
-    let text = fixture.read(manifest);
     let target = |flags: &CargoFlags| found(&fixture, "root/blog", flags).unwrap().target_directory;
     let flags = CargoFlags { config: vec!["build.target-dir='my tärget'".to_owned()], ..offline() };
     assert_eq!(target(&flags), fixture.path("root/blog/my tärget"));

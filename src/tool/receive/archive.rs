@@ -49,10 +49,10 @@ impl<W: Write> Archive<W> {
         self.out.write_all(&line)
     }
 
-    /// Writes out what is buffered. Answers how many traces found no room.
-    pub(crate) fn finish(mut self) -> io::Result<u64> {
+    /// Writes out what is buffered. Gives the writer back, and how many traces found no room.
+    pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
         self.out.flush()?;
-        Ok(self.omitted)
+        Ok((self.out, self.omitted))
     }
 
     fn traces_data(&self, trace: &[RawSpan]) -> TracesData {
@@ -118,7 +118,7 @@ mod tests {
         let mut out = Vec::new();
         let mut archive = Archive::new(&mut out, Redactor::new([]), limit);
         archive.write(trace).unwrap();
-        let omitted = archive.finish().unwrap();
+        let (_, omitted) = archive.finish().unwrap();
         (String::from_utf8(out).unwrap(), omitted)
     }
 

@@ -37,6 +37,13 @@ pub(crate) struct RawSpan {
     pub(super) bytes: Box<[u8]>,
 }
 
+impl RawSpan {
+    /// In bytes, as its sender encoded it.
+    pub(crate) fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
 /// A trace that nothing more is expected for.
 #[derive(Debug, Clone)]
 pub(crate) struct CompletedTrace {

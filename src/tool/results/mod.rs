@@ -8,19 +8,17 @@ mod histograms;
 mod journal;
 mod recorder;
 mod recover;
-mod spans;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::id::RunId;
 use crate::model::summary::{SCHEMA, Summary};
-use crate::sys::fs;
+use crate::sys::fs::{self, WholeFile};
 
 pub(crate) use journal::{Binary, JOURNAL_SCHEMA};
 pub(crate) use recorder::Recorder;
 pub(crate) use recover::{Recovered, RecoveredBinary, recover};
-pub(crate) use spans::{SPANS_LIMIT, SpanFile, SpanFileCounts};
 
 /// How many runs are kept, the current one included.
 pub(crate) const RUNS_KEPT: usize = 50;
@@ -126,9 +124,36 @@ impl RunFolder {
     }
 
     /// Where the kept traces go, as OTLP JSON lines.
-    pub(crate) fn spans(&self) -> Result<SpanFile, ResultsError> {
+    pub(crate) fn spans(&self) -> Result<WholeFile, ResultsError> {
         let path = self.path.join("spans.otlp.jsonl");
-        SpanFile::create(&path, SPANS_LIMIT).map_err(ResultsError::io("create", &path))
+        WholeFile::create(&path).map_err(ResultsError::io("create", &path))
+    }
+
+    /// The folder of the services' logs.
+    pub(crate) fn services(&self) -> PathBuf {
+        self.path.join("services")
+    }
+
+    /// The folder `{run_dir}`, made anew: for what services keep during the run.
+    pub(crate) fn data(&self) -> Result<PathBuf, ResultsError> {
+        let path = self.path.join("data");
+        Self::remove(&path)?;
+        fs::create_private_dir(&path).map_err(ResultsError::io("create", &path))?;
+        Ok(path)
+    }
+
+    /// Removes what only the run itself needed: the services' executables and their data.
+    pub(crate) fn tidy(&self) -> Result<(), ResultsError> {
+        ["bin", "data"].iter().try_for_each(|name| Self::remove(&self.path.join(name)))
+    }
+
+    fn remove(path: &Path) -> Result<(), ResultsError> {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(ResultsError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes a file of the run (`summary.json`, …) whole or not at all, and says where.

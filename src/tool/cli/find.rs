@@ -1,0 +1,131 @@
+//! From the flags to the scenarios that are to run: discover, build, ask each binary, filter, override.
+
+use super::Invocation;
+use super::args::{COMMANDS, NoTests};
+use super::problem::Problem;
+use crate::model::event::Warning;
+use crate::model::plan::ScenarioInfo;
+use crate::model::verdict::Outcome;
+use crate::tool::build::{ScenarioBuild, build_scenarios};
+use crate::tool::config::{self, Config, Flags};
+use crate::tool::discover::{ScenarioTarget, Workspace, discover};
+use crate::tool::drive::{self, Launch};
+
+/// A scenario binary, and those of its scenarios that match.
+#[derive(Debug)]
+pub(super) struct Binary {
+    pub(super) target: ScenarioTarget,
+    pub(super) launch: Launch,
+    pub(super) config: Config,
+    /// With the load that they will have.
+    pub(super) scenarios: Vec<ScenarioInfo>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) workspace: Workspace,
+    pub(super) binaries: Vec<Binary>,
+    /// Targets that do not compile; cargo has said why.
+    pub(super) broken: Vec<ScenarioTarget>,
+}
+
+/// A filter that is the name of a command stands where a command was meant.
+pub(super) fn check_filters(filters: &[String]) -> Result<(), Problem> {
+    match filters.iter().find(|filter| COMMANDS.contains(&filter.as_str())) {
+        None => Ok(()),
+        Some(command) => Err(Problem::new(
+            Outcome::Usage,
+            format!(
+                "`{command}` is a command, not a filter: put the command first, as in `cargo loadtest {command} …`"
+            ),
+        )),
+    }
+}
+
+/// The workspace, with what cargo and the search for targets had to say.
+pub(super) async fn workspace(call: &Invocation) -> Result<Workspace, Problem> {
+    let workspace = discover(&call.cargo, &call.flags).await?;
+    workspace.warnings.iter().for_each(|warning| call.console.warning(warning));
+    Ok(workspace)
+}
+
+/// Builds the workspace's scenario binaries and asks each of them. What does not match `filters` is left out; what
+/// does not compile is in [`Found::broken`].
+pub(super) async fn scenarios(
+    call: &Invocation,
+    filters: &[String],
+    flags: &Flags,
+) -> Result<Found, Problem> {
+    let workspace = workspace(call).await?;
+    let ScenarioBuild { built, failed: broken } =
+        build_scenarios(&call.cargo, &call.flags, &workspace.scenarios).await?;
+    let mut binaries = Vec::new();
+    for scenario in built {
+        let target = scenario.target;
+        let launch = Launch {
+            target: format!("{}::{}", target.package, target.name),
+            executable: scenario.executable,
+            folder: target.package_folder.clone(),
+        };
+        let config = config::load(&workspace.root, Some(&target.package_folder), flags)?;
+        let mut scenarios = drive::list(&launch).await?;
+        scenarios.retain(|info| matches(filters, &target.package, &info.name));
+        let overrides = config.overrides();
+        for info in &mut scenarios {
+            if let Some(over) = overrides.get(&info.name).or_else(|| overrides.get("*")) {
+                info.load = over.apply(&info.load).map_err(|why| {
+                    Problem::new(Outcome::Usage, format!("scenario `{}`: {why}", info.name))
+                })?;
+            }
+        }
+        if !scenarios.is_empty() {
+            binaries.push(Binary { target, launch, config, scenarios });
+        }
+    }
+    Ok(Found { workspace, binaries, broken })
+}
+
+fn matches(filters: &[String], package: &str, scenario: &str) -> bool {
+    let name = format!("{package}::{scenario}");
+    filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+}
+
+impl Found {
+    /// The targets that do not compile although they are asked for: all without a filter; with one, those whose
+    /// `package::target` it fits, and all where nothing else fits, since nobody knows which scenarios they have.
+    pub(super) fn broken_and_wanted(&self, filters: &[String]) -> Vec<&ScenarioTarget> {
+        let nothing_else = self.binaries.is_empty();
+        self.broken
+            .iter()
+            .filter(|target| nothing_else || matches(filters, &target.package, &target.name))
+            .collect()
+    }
+
+    /// Why nothing is to run, if so: `None` when something is.
+    pub(super) fn nothing(&self, filters: &[String]) -> Option<String> {
+        if !self.binaries.is_empty() {
+            return None;
+        }
+        Some(if self.workspace.scenarios.is_empty() {
+            "no scenario was found: a scenario is a [[bench]] in a package's `loadtests/` folder".to_owned()
+        } else {
+            format!("no scenario matches `{}`; `cargo loadtest list` shows all", filters.join("`, `"))
+        })
+    }
+}
+
+/// What `--no-tests` makes of there being nothing to run.
+pub(super) fn nothing_to_run(call: &Invocation, action: NoTests, why: String) -> Result<u8, Problem> {
+    match action {
+        NoTests::Pass => Ok(0),
+        NoTests::Warn => {
+            call.console.warning(&Warning::new("no-scenario", why));
+            Ok(0)
+        }
+        NoTests::Fail => Err(Problem {
+            hint: Some("`cargo loadtest new NAME` writes one"),
+            ..Problem::new(Outcome::NoMatch, why)
+        }),
+    }
+}

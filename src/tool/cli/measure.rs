@@ -1,0 +1,296 @@
+//! One scenario binary under load: events in, traces reduced as they complete, progress shown.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::Invocation;
+use super::args::MessageFormat;
+use super::collect::{Collector, SpanArchive};
+use super::find::Binary;
+use super::problem::Problem;
+use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
+use super::session::{Identity, Session};
+use super::stop::Stopper;
+use crate::model::event::{Event, Warning};
+use crate::model::plan::{RunPlan, ScenarioInfo, TracePolicy};
+use crate::model::stats::{Phase, RunStats};
+use crate::model::summarise::Joined;
+use crate::model::summary::Attribution;
+use crate::sys::clock;
+use crate::tool::drive;
+use crate::tool::report::json::{self, IntervalMessage, Message};
+use crate::tool::report::progress::Progress;
+use crate::tool::results::{Binary as BinaryRecord, Recorder};
+use crate::tool::services::Sampler;
+
+/// Nothing new for so long: every span that is under way has arrived.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// What one binary measured.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) package: String,
+    pub(super) scenarios: Vec<ScenarioInfo>,
+    pub(super) stats: RunStats,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) attribution: Vec<Attribution>,
+    pub(super) joined: Joined,
+    pub(super) spans_dropped: u64,
+    /// Of one core, 0 to 1, for each worker thread of the load.
+    pub(super) worker_cpu: Vec<f64>,
+}
+
+pub(super) struct Inputs<'r> {
+    pub(super) call: &'r Invocation,
+    pub(super) message_format: MessageFormat,
+    pub(super) stopper: &'r Stopper,
+    pub(super) session: &'r Session,
+    pub(super) binary: &'r Binary,
+    pub(super) identity: &'r Identity,
+    pub(super) resource: &'r BTreeMap<String, String>,
+    pub(super) recorder: &'r mut Recorder,
+    pub(super) sampler: &'r Sampler,
+    pub(super) archive: &'r mut SpanArchive,
+}
+
+/// Runs the binary to its end; what was measured is there also when a problem ended it.
+pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
+    let Inputs {
+        call,
+        message_format,
+        stopper,
+        session,
+        binary,
+        identity,
+        resource,
+        recorder,
+        sampler,
+        archive,
+    } = inputs;
+    let mut measured = Measured {
+        package: binary.target.package.clone(),
+        scenarios: binary.scenarios.clone(),
+        stats: RunStats::default(),
+        warnings: Vec::new(),
+        attribution: Vec::new(),
+        joined: Joined::default(),
+        spans_dropped: 0,
+        worker_cpu: Vec::new(),
+    };
+    let plan = match plan(session, binary, identity, resource) {
+        Ok(plan) => plan,
+        Err(problem) => return (measured, Some(problem)),
+    };
+    let record = BinaryRecord {
+        package: binary.target.package.clone(),
+        target: binary.target.name.clone(),
+        scenarios: binary.scenarios.clone(),
+    };
+    if let Err(error) = recorder.binary(&record) {
+        return (measured, Some(error.into()));
+    }
+    let traced = plan.trace != TracePolicy::Off;
+    let mut collector = Collector::new();
+    let listener = RefCell::new(Listener {
+        call,
+        message_format,
+        binary,
+        identity,
+        recorder,
+        sampler,
+        progress: Progress::new(&binary.scenarios),
+        live: call.console.live(),
+        measured: &mut measured,
+        journal_failed: false,
+    });
+    let (stop, stopping) = watch::channel(false);
+    let started = Cell::new(0);
+    let driving = drive::run(
+        &binary.launch,
+        plan,
+        stopping,
+        |pid| {
+            started.set(pid);
+            session.services.spare(pid);
+            sampler.watch(GENERATOR, pid, false);
+        },
+        |event| listener.borrow_mut().take(&event),
+    );
+    let (ended, service_problem) = {
+        tokio::pin!(driving);
+        let mut sweep = interval(Duration::from_secs(1));
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut service_problem = None;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut driving => break ended,
+                _ = sweep.tick() => session.receiver.sweep(clock::now(), |trace| collector.take(trace)),
+                problem = session.services.exited(), if service_problem.is_none() => {
+                    service_problem = Some(Problem::from(problem));
+                    stop.send_replace(true);
+                }
+                _ = stopper.wished(), if !*stop.borrow() => {
+                    stop.send_replace(true);
+                }
+            }
+        };
+        (ended, service_problem)
+    };
+    sampler.load_ends();
+    listener.borrow().live.finish();
+    drop(listener);
+    let stopped = stopper.wish().is_some() || service_problem.is_some();
+    if traced {
+        drain(session, &mut collector, if stopped { DRAIN_WHEN_STOPPED } else { DRAIN }).await;
+        session.receiver.finish(|trace| collector.take(trace));
+        measured.joined = collector.joined();
+        measured.attribution = collector.attributions(&measured.package, &measured.stats);
+        if let Err(error) = collector.archive(archive) {
+            measured
+                .warnings
+                .push(Warning::new("archive", format!("some traces could not be kept: {error}")));
+        }
+    }
+    let problem = match ended {
+        Ok(finished) => {
+            measured.spans_dropped = finished.spans_dropped;
+            measured.worker_cpu = finished.worker_cpu;
+            None
+        }
+        // When a service has ended or somebody wished the end, that is the cause, and this the consequence.
+        Err(_) if stopped => None,
+        Err(error) => Some(Problem::from(error)),
+    };
+    (measured, service_problem.or(problem))
+}
+
+fn plan(
+    session: &Session,
+    binary: &Binary,
+    identity: &Identity,
+    resource: &BTreeMap<String, String>,
+) -> Result<RunPlan, Problem> {
+    let config = &binary.config;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let shares_host = session.services.pids().next().is_some();
+    Ok(RunPlan {
+        run: identity.run.clone(),
+        trace_prefix: identity.trace_prefix,
+        scenarios: binary.scenarios.iter().map(|info| info.name.clone()).collect(),
+        base_url: session.base_url.clone(),
+        env: config.scenario_env()?,
+        overrides: config.overrides(),
+        reference: config.reference_plan(),
+        trace: config.trace.value,
+        otlp_endpoint: Some(session.receiver.endpoint()),
+        resource: resource.clone(),
+        // The services need cores, too.
+        workers: Some(if shares_host { cores.div_ceil(2) } else { cores }),
+        seed: fastrand::u64(..),
+    })
+}
+
+/// Waits until spans stop arriving.
+async fn drain(session: &Session, collector: &mut Collector, at_most: Duration) {
+    let until = Instant::now() + at_most;
+    let mut seen = session.receiver.progress().spans;
+    let mut changed = Instant::now();
+    while Instant::now() < until && changed.elapsed() < QUIET {
+        sleep(Duration::from_millis(50)).await;
+        session.receiver.sweep(clock::now(), |trace| collector.take(trace));
+        let now = session.receiver.progress().spans;
+        if now != seen {
+            (seen, changed) = (now, Instant::now());
+        }
+    }
+}
+
+/// Takes the events of the scenario process.
+struct Listener<'r> {
+    call: &'r Invocation,
+    message_format: MessageFormat,
+    binary: &'r Binary,
+    identity: &'r Identity,
+    recorder: &'r mut Recorder,
+    sampler: &'r Sampler,
+    progress: Progress,
+    live: crate::tool::report::progress::Live,
+    measured: &'r mut Measured,
+    journal_failed: bool,
+}
+
+impl Listener<'_> {
+    fn take(&mut self, event: &Event) {
+        if let Err(error) = self.recorder.event(event)
+            && !self.journal_failed
+        {
+            self.journal_failed = true;
+            self.warn(Warning::new(
+                "journal",
+                format!("this run could not be recovered if it were killed: {error}"),
+            ));
+        }
+        let package = self.binary.target.package.as_str();
+        match event {
+            Event::PhaseStarted { phase, scenarios, .. } => {
+                self.tell(&Message::PhaseStarted { package, phase: *phase, scenarios });
+                self.announce(*phase, scenarios);
+                if *phase == Phase::Load {
+                    self.sampler.load_begins();
+                }
+            }
+            Event::Interval(interval) => {
+                self.tell(&Message::Interval(IntervalMessage::of(package, interval)));
+                self.measured.stats.add(interval);
+                self.progress.update(interval);
+                if interval.phase == Phase::Load
+                    && let Some(line) = self.live.show(&self.progress)
+                {
+                    self.call.console.progress_line(&line);
+                }
+            }
+            Event::Warning(warning) => self.warn(warning.clone()),
+            Event::Listing(_) | Event::Failed(_) | Event::Finished(_) => {}
+        }
+    }
+
+    fn announce(&self, phase: Phase, scenarios: &[String]) {
+        let infos = self.binary.scenarios.iter().filter(|info| scenarios.contains(&info.name));
+        let console = self.call.console;
+        match phase {
+            Phase::Reference => {
+                for info in infos {
+                    let plan = self.binary.config.reference_plan().unwrap_or(info.reference);
+                    let iterations = if plan.iterations == 1 { "iteration" } else { "iterations" };
+                    console.status(
+                        "Reference",
+                        &format!("{} {iterations} of {} alone", plan.iterations, info.name),
+                    );
+                }
+            }
+            Phase::Load => {
+                for info in infos {
+                    let text =
+                        format!("{} · {} · run {}", info.name, info.load.describe(), self.identity.run);
+                    console.status("Running", &text);
+                }
+            }
+        }
+    }
+
+    fn warn(&mut self, warning: Warning) {
+        self.tell(&Message::Warning(&warning));
+        self.live.suspend(|| self.call.console.warning(&warning));
+        self.measured.warnings.push(warning);
+    }
+
+    fn tell(&self, message: &Message<'_>) {
+        if self.message_format == MessageFormat::Json {
+            self.call.console.out(&json::line(message));
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What runs beside the load of one package's scenarios: the receiver and the services under test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use super::Invocation;
+use super::problem::Problem;
+use crate::model::id::{RunId, TracePrefix};
+use crate::model::plan::TracePolicy;
+use crate::model::verdict::Outcome;
+use crate::sys::env;
+use crate::tool::build::build_services;
+use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
+use crate::tool::discover::Workspace;
+use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
+use crate::tool::receive::{self, Receiver, ReceiverCounts, STORE_BYTES, Signal};
+use crate::tool::results::RunFolder;
+use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
+
+/// How long what waits to be forwarded may take at the end, and after an interruption.
+const FLUSH: Duration = Duration::from_secs(10);
+const FLUSH_WHEN_STOPPED: Duration = Duration::from_secs(1);
+
+/// The identity of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) run: RunId,
+    pub(super) trace_prefix: TracePrefix,
+}
+
+/// A receiver and services that are up.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) receiver: Receiver,
+    pub(super) services: Services,
+    pub(super) base_url: Option<String>,
+}
+
+impl Session {
+    /// Builds the services, starts the receiver and then the services, in order, each ready before the next.
+    pub(super) async fn start(
+        call: &Invocation,
+        identity: &Identity,
+        workspace: &Workspace,
+        config: &Config,
+        folder: &RunFolder,
+        with_services: bool,
+    ) -> Result<Self, Problem> {
+        let services = if with_services { config.services.as_slice() } else { &[] };
+        let built = build_services(&call.cargo, &call.flags, workspace, services, folder.path()).await?;
+        let forward = forward(config)?;
+        if let Some(target) = config.otlp_traces.as_ref().or(config.otlp_metrics.as_ref()) {
+            let at = &target.endpoint;
+            call.console.status("Forwarding", &format!("spans and metrics to {} ({})", at.value, at.source));
+        }
+        let receiver = Receiver::start(receive::Options {
+            run: identity.run.clone(),
+            trace_prefix: identity.trace_prefix,
+            store_bytes: STORE_BYTES,
+            forward,
+        })?;
+        let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
+        let specs = services
+            .iter()
+            .map(|service| spec(service, &executables, &workspace.root))
+            .collect::<Result<Vec<_>, _>>()?;
+        let data = folder.data().map_err(Problem::from)?;
+        let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
+        let expand = |url: &config::Sourced<String>| {
+            placeholders
+                .expand(None, &url.value)
+                .map_err(|error| Problem::new(Outcome::Usage, format!("base-url ({}): {error}", url.source)))
+        };
+        // Without the services there are no ports of theirs.
+        let base_url = match &config.base_url {
+            Some(url) if !with_services && url.value.contains("{service.") => {
+                let message =
+                    format!("base-url ({}) is a service's, and --no-services starts none", url.source);
+                return Err(Problem {
+                    hint: Some("give --base-url"),
+                    ..Problem::new(Outcome::Usage, message)
+                });
+            }
+            url => url.as_ref().map(expand).transpose()?,
+        };
+        if !specs.is_empty() {
+            let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+            let unit = if names.len() == 1 { "service" } else { "services" };
+            call.console.status("Starting", &format!("{} {unit}: {}", names.len(), names.join(" ")));
+        }
+        let context = Context {
+            guard: guard::command_line().map_err(|error| {
+                Problem::new(Outcome::CouldNotRun, format!("cannot find this program: {error}"))
+            })?,
+            inherited: env::vars().collect(),
+            traced: config.trace.value != TracePolicy::Off,
+            logs: folder.services(),
+            secrets: config.secrets().into_iter().map(str::to_owned).collect(),
+        };
+        let services = Services::start(&specs, &placeholders, &context).await?;
+        Ok(Self { receiver, services, base_url })
+    }
+
+    /// Ends the services, and then the receiver, so that their last spans are still counted.
+    pub(super) async fn end(self, stopped: bool) -> ReceiverCounts {
+        self.services.stop().await;
+        self.receiver.stop(if stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
+    }
+}
+
+fn spec(
+    service: &config::Service,
+    executables: &BTreeMap<String, std::path::PathBuf>,
+    root: &Path,
+) -> Result<ServiceSpec, Problem> {
+    let name = &service.name;
+    let mut args = service.args.as_ref().map(|args| args.value.clone()).unwrap_or_default();
+    let program = match &service.program {
+        config::Program::Bin { bin, .. } => {
+            let executable = executables.get(name).ok_or_else(|| {
+                Problem::new(Outcome::BuildFailed, format!("service `{name}`: `{}` was not built", bin.value))
+            })?;
+            Program::Built(executable.clone())
+        }
+        config::Program::Command(command) => {
+            let (program, first) = command.value.split_first().ok_or_else(|| {
+                Problem::new(Outcome::Usage, format!("service `{name}`: the command is empty"))
+            })?;
+            args.splice(0..0, first.iter().cloned());
+            Program::Command(program.clone())
+        }
+    };
+    Ok(ServiceSpec {
+        name: name.clone(),
+        program,
+        args,
+        env: reveal(&format!("service.{name}.env"), &service.env)?,
+        dir: service.dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(&dir.value)),
+        port: service.port.as_ref().map(|port| port.value),
+        ready: service.probe.as_ref().map(|probe| match probe.value.clone() {
+            Probe::Http(url) => Ready::Http { url },
+            Probe::Tcp(address) => Ready::Tcp { address },
+            Probe::Log(contains) => Ready::LogLine { contains },
+        }),
+        ready_timeout: service.ready_timeout.value,
+    })
+}
+
+/// Where else spans and metrics go. One connection carries both, so they have one protocol.
+fn forward(config: &Config) -> Result<Option<ForwardOptions>, Problem> {
+    let targets = [(Signal::Traces, &config.otlp_traces), (Signal::Metrics, &config.otlp_metrics)];
+    let targets: Vec<(Signal, &OtlpTarget)> =
+        targets.into_iter().filter_map(|(signal, target)| Some((signal, target.as_ref()?))).collect();
+    let protocols: BTreeSet<_> = targets.iter().map(|(_, target)| target.protocol.value.as_str()).collect();
+    let Some((_, first)) = targets.first() else { return Ok(None) };
+    if protocols.len() > 1 {
+        let message =
+            "traces and metrics are forwarded by different protocols; give one OTLP protocol for both";
+        return Err(Problem::new(Outcome::Usage, message));
+    }
+    let protocol = match first.protocol.value {
+        OtlpProtocol::Grpc => ForwardProtocol::Grpc,
+        OtlpProtocol::HttpProtobuf => ForwardProtocol::Http,
+    };
+    let endpoint = |signal: Signal, target: &OtlpTarget| match protocol {
+        ForwardProtocol::Http if !target.exact => {
+            format!("{}{}", target.endpoint.value.trim_end_matches('/'), signal.http_path())
+        }
+        _ => target.endpoint.value.clone(),
+    };
+    Ok(Some(ForwardOptions {
+        endpoints: targets.iter().map(|(signal, target)| (*signal, endpoint(*signal, target))).collect(),
+        headers: reveal("otlp.headers", &first.headers)?.into_iter().collect(),
+        ..ForwardOptions::all_to(protocol, &first.endpoint.value)
+    }))
+}
