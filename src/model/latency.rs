@@ -100,6 +100,7 @@ impl Latency {
         self.censored.as_ref().map_or(0, Histogram::len)
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -110,6 +111,7 @@ impl Latency {
     }
 
     /// The longest duration, exact, one that was cut off included.
+    #[cfg(test)]
     pub(crate) fn max_nanos(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max_ns)
     }

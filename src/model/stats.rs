@@ -38,6 +38,8 @@ pub(crate) struct StepKey {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StepStats {
+    /// Where the step stands in its scenario: the rank of its first appearance.
+    pub(crate) rank: u32,
     /// Responses and transport errors; what was interrupted is apart.
     pub(crate) count: u64,
     /// Transport errors, 5xx, and statuses that the step does not expect; 429s are apart.
@@ -60,6 +62,8 @@ pub(crate) struct StepStats {
 
 impl StepStats {
     pub(crate) fn merge(&mut self, other: &Self) {
+        let untouched = self.count + self.interrupted == 0;
+        self.rank = if untouched { other.rank } else { self.rank.min(other.rank) };
         self.count += other.count;
         self.errors += other.errors;
         self.rate_limited += other.rate_limited;
@@ -117,6 +121,7 @@ impl ErrorTally {
     }
 
     /// The message that came most often.
+    #[cfg(test)]
     pub(crate) fn commonest(&self) -> Option<&str> {
         self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
     }

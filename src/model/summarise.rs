@@ -62,7 +62,7 @@ pub(crate) struct Inputs<'a> {
 /// The summary of a run. Thresholds are judged here; verdict and exit code follow from `outcomes`, from thresholds,
 /// from `health.valid`, and from whether any iteration succeeded.
 pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
-    let Inputs { facts, binaries, joined, attribution, mut health, mut outcomes } = inputs;
+    let Inputs { facts, binaries, joined, mut attribution, mut health, mut outcomes } = inputs;
     let (mut scenarios, mut steps, mut checks, mut thresholds) = (vec![], vec![], vec![], vec![]);
     let mut trace = Trace {
         requests_traced: joined.requests_traced,
@@ -80,7 +80,10 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
             trace.iterations_traced += stats.iterations_traced;
             scenarios.push(scenario(binary, name, info, stats));
             let reference = binary.stats.reference.get(name);
-            for (key, step_stats) in &stats.steps {
+            // As the scenario goes, not as the alphabet does.
+            let mut by_rank: Vec<_> = stats.steps.iter().collect();
+            by_rank.sort_by_key(|(_, stats)| stats.rank);
+            for (key, step_stats) in by_rank {
                 let unloaded = reference.and_then(|reference| reference.steps.get(key));
                 steps.push(step(binary.package, name, key, step_stats, unloaded));
             }
@@ -94,6 +97,13 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
             thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
         }
     }
+    let place = |of: &Attribution| {
+        steps.iter().position(|step: &Step| {
+            (&step.package, &step.scenario, &step.step, step.kind)
+                == (&of.package, &of.scenario, &of.step, of.kind)
+        })
+    };
+    attribution.sort_by_key(place);
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));

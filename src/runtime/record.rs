@@ -276,8 +276,9 @@ impl ScenarioShard {
         let mut taken = mem::take(&mut self.stats);
         taken.vus = self.users;
         taken.vus_max = taken.vus_max.max(self.users);
-        for step in self.steps.iter_mut().filter(|step| step.touched) {
+        for (rank, step) in self.steps.iter_mut().enumerate().filter(|(_, step)| step.touched) {
             step.touched = false;
+            step.stats.rank = rank as u32;
             taken.steps.insert(step.key.clone(), mem::take(&mut step.stats));
         }
         taken

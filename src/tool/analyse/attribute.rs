@@ -142,6 +142,7 @@ pub(crate) struct Attributor {
 }
 
 impl Attributor {
+    #[cfg(test)]
     pub(crate) fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -215,10 +216,12 @@ impl Attributor {
     }
 
     /// The operations that the paths of [`Self::reduce`] name.
+    #[cfg(test)]
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
     }
 
+    #[cfg(test)]
     pub(crate) fn facts(&self) -> TraceFacts {
         self.facts
     }

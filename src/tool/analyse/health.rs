@@ -12,6 +12,8 @@ const WORKER_INVALID: f64 = 0.95;
 const HOST_BUSY: f64 = 0.70;
 /// Waiting for a CPU as long as having one.
 const WAITED: f64 = 1.0;
+/// Of all cores: a service that hardly used the CPU has hardly missed it, whatever the ratio.
+const USED: f64 = 0.005;
 /// The share of traced requests that should be joined with their server spans.
 const JOINED: f64 = 0.99;
 
@@ -71,7 +73,8 @@ fn generator_cpu(busiest: f64) -> Option<Warning> {
 fn cpu_shared(seen: &Observed<'_>) -> Option<Warning> {
     let waited = |process: &Process| process.runqueue_wait_ratio.unwrap_or(0.0);
     let user = seen.services.iter().max_by(|a, b| a.cpu_share.total_cmp(&b.cpu_share))?;
-    let sufferer = seen.services.iter().max_by(|a, b| waited(a).total_cmp(&waited(b)))?;
+    let users = seen.services.iter().filter(|process| process.cpu_share >= USED);
+    let sufferer = users.max_by(|a, b| waited(a).total_cmp(&waited(b)))?;
     let sum: f64 = seen.services.iter().map(|process| process.cpu_share).sum();
     let host = seen.host_cpu_share.unwrap_or(sum + seen.generator_cpu_share.unwrap_or(0.0));
     if host < HOST_BUSY && waited(sufferer) < WAITED {

@@ -75,6 +75,7 @@ pub(super) const OTHER: OpId = OpId(0);
 
 #[derive(Debug)]
 struct Node {
+    #[cfg(test)]
     parent: Option<OpId>,
     label: LabelId,
 }
@@ -144,7 +145,11 @@ impl Operations {
             return OTHER;
         }
         let next = OpId(u32::try_from(self.nodes.len()).expect("paths are at most MAX_PATHS"));
-        self.nodes.push(Node { parent, label });
+        self.nodes.push(Node {
+            #[cfg(test)]
+            parent,
+            label,
+        });
         self.node_ids.insert((parent, label), next);
         next
     }
@@ -162,6 +167,7 @@ impl Operations {
     }
 
     /// The labels from the step's root to the operation.
+    #[cfg(test)]
     pub(crate) fn path(&self, op: OpId) -> Vec<&Label> {
         let mut path = Vec::new();
         let mut at = Some(op);

@@ -101,14 +101,17 @@ impl TraceReservoir {
     }
 
     /// Traces that were offered and are not kept.
+    #[cfg(test)]
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
 
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.traces.len()
     }

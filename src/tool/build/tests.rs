@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::services::BuiltService;
 use super::*;
 use crate::sys;
 use crate::tool::cargo::CargoFlags;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
+use crate::model::event::Warning;
 use crate::model::id::TraceId;
 use crate::model::stats::RunStats;
 use crate::model::summarise::Joined;
@@ -57,6 +58,17 @@ impl Collector {
     pub(super) fn attributions(&self, package: &str, stats: &RunStats) -> Vec<Attribution> {
         self.attributor.attributions(package, |scenario, key| {
             stats.load.get(scenario).and_then(|scenario| scenario.steps.get(key)).map(|step| &step.latency)
+        })
+    }
+
+    /// What a reader should know of the attribution before believing it.
+    pub(super) fn doubt(&self) -> Option<Warning> {
+        let left_out = self.attributor.left_out();
+        (left_out > 0).then(|| {
+            let message = format!(
+                "{left_out} traced requests were left out of where the time goes: there were too many"
+            );
+            Warning::new("attribution-thinned", message)
         })
     }
 

@@ -147,6 +147,7 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
     if traced {
         drain(session, &mut collector, if stopped { DRAIN_WHEN_STOPPED } else { DRAIN }).await;
         session.receiver.finish(|trace| collector.take(trace));
+        measured.warnings.extend(collector.doubt());
         measured.joined = collector.joined();
         measured.attribution = collector.attributions(&measured.package, &measured.stats);
         if let Err(error) = collector.archive(archive) {

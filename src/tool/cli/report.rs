@@ -11,9 +11,9 @@ pub(super) async fn report(call: &Invocation, args: &ReportArgs) -> Result<u8, P
     let workspace = find::workspace(call).await?;
     let folder = RunFolder::find(&workspace.target_directory, args.run.as_deref())?;
     let summary = if args.recover {
-        let recovered = recover(&folder)?;
+        let summary = recover(&folder)?;
         call.console.status("Recovered", &format!("run {} from its journal", folder.id()));
-        recovered.summary
+        summary
     } else {
         folder.summary()?
     };

@@ -4,4 +4,4 @@ mod error;
 mod process;
 
 pub(crate) use error::DriveError;
-pub(crate) use process::{Launch, Stop, list, run};
+pub(crate) use process::{Launch, list, run};

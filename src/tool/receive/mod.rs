@@ -103,6 +103,7 @@ impl Receiver {
     }
 
     /// Where it listens, for gRPC and for HTTP.
+    #[cfg(test)]
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -112,6 +113,7 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
+    #[cfg(test)]
     pub(crate) fn counts(&self) -> ReceiverCounts {
         self.shared.counts()
     }

@@ -53,6 +53,7 @@ pub(crate) struct CompletedTrace {
     /// The same spans, for [`Archive`](super::archive::Archive).
     pub(crate) raw: Vec<RawSpan>,
     /// The iteration's root span is among them.
+    #[cfg(test)]
     pub(crate) rooted: bool,
 }
 
@@ -192,7 +193,13 @@ impl SpanStore {
             .into_iter()
             .map(|(id, open)| {
                 let (spans, raw) = open.spans.into_iter().map(|stored| (stored.span, stored.raw)).unzip();
-                CompletedTrace { id, spans, raw, rooted: open.rooted }
+                CompletedTrace {
+                    id,
+                    spans,
+                    raw,
+                    #[cfg(test)]
+                    rooted: open.rooted,
+                }
             })
             .collect()
     }

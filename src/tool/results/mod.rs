@@ -18,10 +18,7 @@ use crate::sys::fs::{self, WholeFile};
 
 pub(crate) use journal::{Binary, JOURNAL_SCHEMA};
 pub(crate) use recorder::Recorder;
-pub(crate) use recover::{Recovered, RecoveredBinary, recover};
-
-/// How many runs are kept, the current one included.
-pub(crate) const RUNS_KEPT: usize = 50;
+pub(crate) use recover::recover;
 
 /// Why results could not be written, found or read.
 #[derive(Debug, thiserror::Error)]
@@ -117,12 +114,6 @@ impl RunFolder {
         &self.path
     }
 
-    /// Where the output of the service `name` goes. Whatever the name, it is a file of the folder `services/`.
-    pub(crate) fn service_log(&self, name: &str) -> PathBuf {
-        let name = percent_encoding::utf8_percent_encode(name, FILE_NAME);
-        self.path.join("services").join(format!("{name}.log"))
-    }
-
     /// Where the kept traces go, as OTLP JSON lines.
     pub(crate) fn spans(&self) -> Result<WholeFile, ResultsError> {
         let path = self.path.join("spans.otlp.jsonl");
@@ -190,9 +181,6 @@ impl RunFolder {
     }
 }
 
-/// What may stand in a file name as it is; everything else is percent-encoded, dots too, so that no name is a path.
-const FILE_NAME: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_');
-
 fn runs_folder(target_dir: &Path) -> PathBuf {
     target_dir.join("cargo-loadtest").join("runs")
 }
@@ -249,7 +237,7 @@ mod tests {
     fn only_the_owner_enters_the_folder_and_reads_what_is_in_it() {
         use std::os::unix::fs::PermissionsExt as _;
         let target = tempfile::tempdir().unwrap();
-        let folder = create(target.path(), 1, RUNS_KEPT);
+        let folder = create(target.path(), 1, 50);
         let recorder = Recorder::create(&folder, &sample::facts()).unwrap();
         folder.spans().unwrap().finish().unwrap();
         folder.write("summary.json", b"{}").unwrap();
@@ -328,17 +316,5 @@ mod tests {
         summary.schema = "loadtest.summary/2".into();
         folder.write("summary.json", &json::summary(&summary)).unwrap();
         assert!(refused().contains("loadtest.summary/2"), "{}", refused());
-    }
-
-    #[test]
-    fn no_service_name_leads_out_of_the_folder_of_logs() {
-        let target = tempfile::tempdir().unwrap();
-        let folder = create(target.path(), 1, 50);
-        for name in ["auth", "../../x", "/etc/passwd", "..", "a b\u{0}", "dienst-ü"] {
-            let path = folder.service_log(name);
-            assert_eq!(path.parent(), Some(folder.path().join("services").as_path()), "{name}");
-            fs::write(&path, "").unwrap();
-        }
-        assert!(folder.service_log("auth").ends_with("services/auth.log"));
     }
 }

@@ -15,21 +15,23 @@ use crate::sys::fs;
 
 /// What the journal of a run tells.
 #[derive(Debug)]
-pub(crate) struct Recovered {
-    pub(crate) facts: RunFacts,
+struct Recovered {
+    #[cfg(test)]
+    facts: RunFacts,
     /// In the order in which they ran.
-    pub(crate) binaries: Vec<RecoveredBinary>,
+    #[cfg(test)]
+    binaries: Vec<RecoveredBinary>,
     /// Lines that were torn or altered, and left out.
-    pub(crate) damaged_lines: u64,
-    /// Verdict "interrupted"; not known to be valid, since the generator's health is not journaled.
-    pub(crate) summary: Summary,
+    #[cfg(test)]
+    damaged_lines: u64,
+    summary: Summary,
 }
 
 /// What one scenario binary had measured.
 #[derive(Debug)]
-pub(crate) struct RecoveredBinary {
-    pub(crate) binary: Binary,
-    pub(crate) stats: RunStats,
+struct RecoveredBinary {
+    binary: Binary,
+    stats: RunStats,
 }
 
 /// What is gathered line by line.
@@ -41,12 +43,17 @@ struct Gathered {
     unknown: u64,
 }
 
-/// Rebuilds what a killed run had measured. Where the run left no `histograms.hlog`, it is written now.
+/// The summary of what a killed run had measured: its verdict is "interrupted", and it is not known to be valid, since
+/// the generator's health is not journaled. Where the run left no `histograms.hlog`, it is written now.
 ///
 /// # Errors
 /// Where there is no journal, or its first line does not say which run it is of. Damage after that is left out, and the
 /// summary warns of it.
-pub(crate) fn recover(folder: &RunFolder) -> Result<Recovered, ResultsError> {
+pub(crate) fn recover(folder: &RunFolder) -> Result<Summary, ResultsError> {
+    Ok(read(folder)?.summary)
+}
+
+fn read(folder: &RunFolder) -> Result<Recovered, ResultsError> {
     let path = folder.journal();
     let file = fs::open(&path).map_err(ResultsError::io("open", &path))?;
     let mut lines = Lines::new(BufReader::new(file));
@@ -154,7 +161,15 @@ impl Gathered {
             health: Health { valid: false, warnings: self.warnings, ..Health::default() },
             outcomes: vec![Outcome::Interrupted],
         });
-        Recovered { facts, binaries, damaged_lines: self.damaged, summary }
+        Recovered {
+            #[cfg(test)]
+            facts,
+            #[cfg(test)]
+            binaries,
+            #[cfg(test)]
+            damaged_lines: self.damaged,
+            summary,
+        }
     }
 }
 
@@ -164,7 +179,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::{RUNS_KEPT, Recorder};
+    use super::super::Recorder;
     use super::*;
     use crate::model::event::Finished;
     use crate::model::sample;
@@ -176,7 +191,7 @@ mod tests {
     }
 
     fn folder(target: &Path) -> RunFolder {
-        RunFolder::create(target, &sample::facts().id, RUNS_KEPT).unwrap().0
+        RunFolder::create(target, &sample::facts().id, 50).unwrap().0
     }
 
     /// Records binaries with their intervals, and leaves as a killed process does: without finishing.
@@ -212,7 +227,7 @@ mod tests {
     fn a_killed_run_has_its_figures_and_says_what_it_is() {
         let target = tempfile::tempdir().unwrap();
         let folder = record(target.path(), &[sample::intervals()]);
-        let recovered = recover(&folder).unwrap();
+        let recovered = read(&folder).unwrap();
         assert_eq!(recovered.facts, sample::facts());
         assert_eq!(recovered.binaries[0].binary, binary("package-0"));
         let (summary, whole) = (&recovered.summary, sample::summary());
@@ -249,7 +264,7 @@ mod tests {
             recorder.event(&event).unwrap();
         }
         recorder.finish().unwrap();
-        let recovered = recover(&folder).unwrap();
+        let recovered = read(&folder).unwrap();
         assert_eq!(codes(&recovered), ["steps-limit", "failed", "recovered"]);
     }
 
@@ -263,7 +278,7 @@ mod tests {
         let starts: Vec<usize> = (0..bytes.len()).filter(|at| *at == 0 || bytes[at - 1] == b'\n').collect();
         bytes[starts[5] + 30] ^= 0x20;
         std::fs::write(folder.journal(), &bytes).unwrap();
-        let recovered = recover(&folder).unwrap();
+        let recovered = read(&folder).unwrap();
         let without: Vec<Interval> = intervals
             .iter()
             .enumerate()
@@ -276,7 +291,7 @@ mod tests {
         // Without the line that names the binary, its intervals have no place, and that is said.
         bytes[starts[1] + 30] ^= 0x20;
         std::fs::write(folder.journal(), &bytes).unwrap();
-        let recovered = recover(&folder).unwrap();
+        let recovered = read(&folder).unwrap();
         assert!(recovered.binaries.is_empty());
         assert_eq!(recovered.damaged_lines, 2 + 120);
     }
@@ -293,7 +308,7 @@ mod tests {
         // The last two lines, and the end of the one before.
         for cut in ends[3]..=bytes.len() {
             std::fs::write(folder.journal(), &bytes[..cut]).unwrap();
-            let recovered = recover(&folder).unwrap();
+            let recovered = read(&folder).unwrap();
             // A line is whole with its last character; the line feed may be missing.
             let whole = ends[2..].iter().filter(|end| cut >= **end).count();
             assert_eq!(totals(&recovered.binaries[0].stats), want[whole], "cut at {cut}");
@@ -309,9 +324,9 @@ mod tests {
         let folder = folder(target.path());
         let error = |bytes: &[u8]| {
             std::fs::write(folder.journal(), bytes).unwrap();
-            recover(&folder).unwrap_err().to_string()
+            read(&folder).unwrap_err().to_string()
         };
-        assert!(recover(&folder).unwrap_err().to_string().contains("cannot open"));
+        assert!(read(&folder).unwrap_err().to_string().contains("cannot open"));
         for bytes in [&b""[..], b"\n", b"not a journal\n", &[0xff; 300]] {
             assert!(error(bytes).contains("its first line is missing or damaged"), "{}", error(bytes));
         }
@@ -365,7 +380,7 @@ mod tests {
         ) {
             let target = tempfile::tempdir().unwrap();
             let binaries = [build(first), build(second)];
-            let recovered = recover(&record(target.path(), &binaries)).unwrap();
+            let recovered = read(&record(target.path(), &binaries)).unwrap();
             prop_assert_eq!(recovered.binaries.len(), 2);
             for (at, intervals) in binaries.iter().enumerate() {
                 prop_assert_eq!(totals(&recovered.binaries[at].stats), accumulated(intervals));

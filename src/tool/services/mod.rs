@@ -26,7 +26,7 @@ use guard::{Guard, Start, State};
 pub(crate) use placeholders::{PlaceholderError, Placeholders};
 use ready::Probe;
 pub(crate) use spec::{Program, Ready, ServiceSpec};
-pub(crate) use usage::{Sampler, Usage};
+pub(crate) use usage::Sampler;
 
 /// What all services of a run share.
 #[derive(Debug, Clone)]
@@ -111,6 +111,7 @@ impl Services {
     }
 
     /// The process id of the guard, while it lives.
+    #[cfg(test)]
     pub(crate) fn guard_pid(&self) -> Option<u32> {
         self.guard.as_ref().and_then(Guard::pid)
     }

@@ -22,6 +22,7 @@ pub(crate) struct ServiceSpec {
 }
 
 impl ServiceSpec {
+    #[cfg(test)]
     pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// A service that is a shell script.

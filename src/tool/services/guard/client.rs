@@ -69,6 +69,7 @@ impl Guard {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
