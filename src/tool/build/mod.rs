@@ -9,8 +9,8 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 
-pub(crate) use scenarios::{BuiltScenario, ScenarioBuild, build_scenarios};
-pub(crate) use services::{BuiltService, build_services};
+pub(crate) use scenarios::{ScenarioBuild, build_scenarios};
+pub(crate) use services::build_services;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
