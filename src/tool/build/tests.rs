@@ -62,7 +62,11 @@ fn services(text: &str) -> Vec<config::Service> {
     config::resolve(&[file], &BTreeMap::new(), &Flags::default()).unwrap().services
 }
 
-fn built(fixture: &Fixture, flags: &CargoFlags, text: &str) -> Result<Vec<BuiltService>, BuildError> {
+fn built(
+    fixture: &Fixture,
+    flags: &CargoFlags,
+    text: &str,
+) -> Result<Vec<services::BuiltService>, BuildError> {
     let workspace = workspace(fixture);
     block_on(build_services(
         &fixture.cargo_in("root"),

@@ -30,7 +30,7 @@ pub(super) fn warnings(package: &Package) -> Result<Vec<Warning>, DiscoverError>
         } else if !is_target {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             format!(
-                "add to {}:\n\n    [[bench]]\n    name = \"{name}\"\n    path = \"{SCENARIO_FOLDER}/{name}.rs\"\n    harness = false\n",
+                "add a [[bench]] with name = \"{name}\", path = \"{SCENARIO_FOLDER}/{name}.rs\" and harness = false to {}",
                 package.manifest_path
             )
         } else {

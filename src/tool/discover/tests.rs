@@ -73,7 +73,7 @@ fn a_file_that_calls_main_and_is_no_target_gets_advice() {
         first.message.clone()
     };
     assert!(
-        advice("root/blog/loadtests/stray.rs").contains("path = \"loadtests/stray.rs\"\n    harness = false")
+        advice("root/blog/loadtests/stray.rs").contains("path = \"loadtests/stray.rs\" and harness = false")
     );
     assert!(advice("root/shop/loadtests/stray.rs").contains("name = \"stray\""));
     assert!(advice("root/plain/loadtests/load.rs").contains("cargo add --dev"));
