@@ -2,13 +2,15 @@
 //! are honoured: `OTEL_EXPORTER_OTLP_*`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
 //! `OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`.
 
-use std::{env, str::FromStr as _};
+use std::{env, str::FromStr as _, time::Duration};
 
 use anyhow::{Context as _, bail};
 use opentelemetry::{global, trace::TracerProvider as _};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, hyper::HyperClient};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tokio::runtime::Handle;
+use tonic::async_trait;
 use tracing::{Level, Subscriber, warn};
 use tracing_subscriber::{
     Layer, Registry,
@@ -20,6 +22,8 @@ use tracing_subscriber::{
 
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where the axum and tonic layers put their spans.
 const INSTRUMENTATION: &str = "otel::tracing";
@@ -59,8 +63,8 @@ fn provider(service: &'static str, runtime: &Handle) -> anyhow::Result<SdkTracer
             SpanExporter::builder().with_tonic().build()
         }
         None | Some("http/protobuf") => {
-            // Proxies in the environment are for the world outside.
-            let client = reqwest::blocking::Client::builder().no_proxy().build()?;
+            let client = HyperClient::with_default_connector(EXPORT_TIMEOUT, None);
+            let client = OnRuntime { client, runtime: runtime.clone() };
             SpanExporter::builder().with_http().with_http_client(client).build()
         }
         Some(other) => bail!("{} is `{other}`: only `grpc` and `http/protobuf` are supported", PROTOCOLS[1]),
@@ -71,6 +75,21 @@ fn provider(service: &'static str, runtime: &Handle) -> anyhow::Result<SdkTracer
         resource = resource.with_service_name(service);
     }
     Ok(SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build())
+}
+
+/// Sends from the exporter's own thread, where hyper would find no runtime.
+#[derive(Debug)]
+struct OnRuntime {
+    client: HyperClient,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl HttpClient for OnRuntime {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        self.runtime.spawn(async move { client.send_bytes(request).await }).await?
+    }
 }
 
 /// Spans of this crate and of the instrumentation crates; those of the transports, which export spans

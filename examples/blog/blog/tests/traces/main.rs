@@ -36,7 +36,7 @@ async fn traces_are_whole_over_http() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_endpoint_the_blog_works_and_exports_nothing() -> Result<()> {
     let blog = Blog::start(&[])?;
-    let mut client = Client::new(blog.gateway())?;
+    let mut client = Client::new(blog.gateway());
     sign_up_and_out(&mut client).await?;
     let logs = blog.stop()?;
     assert!(!logs.contains("ERROR") && !logs.contains("WARN"), "{logs}");
@@ -51,7 +51,7 @@ async fn traces_are_whole(protocol: &str) -> Result<()> {
         // Only the flush at the end is early enough for this test.
         ("OTEL_BSP_SCHEDULE_DELAY", "60000"),
     ])?;
-    let mut client = Client::new(blog.gateway())?;
+    let mut client = Client::new(blog.gateway());
     sign_up_and_out(&mut client).await?;
     refusals(&mut client).await?;
     posts_and_comments(&mut client).await?;
