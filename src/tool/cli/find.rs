@@ -1,5 +1,7 @@
 //! From the flags to the scenarios that are to run: discover, build, ask each binary, filter, override.
 
+use std::collections::BTreeMap;
+
 use super::Invocation;
 use super::args::{COMMANDS, NoTests};
 use super::problem::Problem;
@@ -58,6 +60,14 @@ pub(super) async fn scenarios(
     flags: &Flags,
 ) -> Result<Found, Problem> {
     let workspace = workspace(call).await?;
+    // A mistake in the configuration is told before minutes of building.
+    let mut configs = BTreeMap::new();
+    for target in &workspace.scenarios {
+        if !configs.contains_key(&target.package_folder) {
+            let config = config::load(&workspace.root, Some(&target.package_folder), flags)?;
+            configs.insert(target.package_folder.clone(), config);
+        }
+    }
     let ScenarioBuild { built, failed: broken } =
         build_scenarios(&call.cargo, &call.flags, &workspace.scenarios).await?;
     let mut binaries = Vec::new();
@@ -68,7 +78,7 @@ pub(super) async fn scenarios(
             executable: scenario.executable,
             folder: target.package_folder.clone(),
         };
-        let config = config::load(&workspace.root, Some(&target.package_folder), flags)?;
+        let Some(config) = configs.get(&target.package_folder).cloned() else { continue };
         let mut scenarios = drive::list(&launch).await?;
         scenarios.retain(|info| matches(filters, &target.package, &info.name));
         let overrides = config.overrides();
