@@ -186,6 +186,8 @@ pub(crate) struct LoadOverride {
 }
 
 mod optional_text {
+    #![expect(clippy::ref_option, reason = "serde gives the field as it is")]
+
     use super::{Duration, duration};
     use serde::{Deserialize, Deserializer, Serializer};
 

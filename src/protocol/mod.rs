@@ -31,6 +31,7 @@ pub(crate) struct Hello {
 
 /// What the tool wants of the process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each process")]
 pub(crate) enum Instruction {
     /// Say which scenarios there are, and end.
     List,

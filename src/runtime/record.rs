@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::model::stats::{ScenarioStats, StepKey, StepKind, StepStats};
+use crate::model::stats::{CheckStats, ScenarioStats, StepKey, StepKind, StepStats};
 
 /// Distinct steps of one scenario that get rows of their own; further names are measured together.
 const MOST_STEPS: usize = 500;
@@ -232,7 +232,7 @@ impl Shard {
     pub(crate) fn check(&mut self, slot: usize, name: &str, passed: bool) {
         let checks = &mut self.scenarios[slot].stats.checks;
         if !checks.contains_key(name) {
-            checks.insert(name.to_owned(), Default::default());
+            checks.insert(name.to_owned(), CheckStats::default());
         }
         if let Some(check) = checks.get_mut(name) {
             check.passes += u64::from(passed);

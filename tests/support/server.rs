@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub(super) struct Seen {
     /// Requests whose head was read whole.
     pub requests: u64,
     /// Of those, by the status that was sent.
@@ -33,14 +33,14 @@ pub struct Seen {
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
 /// - anything else answers 200 `ok`.
 #[derive(Debug)]
-pub struct Server {
+pub(super) struct Server {
     pub address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     _stop: oneshot::Sender<()>,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -60,11 +60,11 @@ impl Server {
         Self { address, seen, _stop: stop }
     }
 
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> Seen {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -78,8 +78,8 @@ async fn accept(listener: TcpListener, seen: Arc<Mutex<Seen>>) {
 
 async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
     let _ = stream.set_nodelay(true);
-    let mut buffer = Vec::new();
-    while let Some((head, body)) = read_request(&mut stream, &mut buffer).await {
+    let (mut buffer, mut bytes) = (Vec::new(), vec![0; 16 * 1024]);
+    while let Some((head, body)) = read_request(&mut stream, &mut buffer, &mut bytes).await {
         let target = head.split_whitespace().nth(1).unwrap_or_default().to_owned();
         let header = |name: &str| {
             let line = head.lines().skip(1).find(|line| line.to_ascii_lowercase().starts_with(name));
@@ -122,7 +122,11 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
 }
 
 /// A request's head, and its body by `content-length`.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
+async fn read_request(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    bytes: &mut [u8],
+) -> Option<(String, String)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
@@ -137,8 +141,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(S
                 return Some((head, body));
             }
         }
-        let mut bytes = [0; 16 * 1024];
-        match stream.read(&mut bytes).await {
+        match stream.read(bytes).await {
             Ok(n) if n > 0 => buffer.extend_from_slice(&bytes[..n]),
             _ => return None,
         }

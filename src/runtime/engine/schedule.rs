@@ -159,7 +159,7 @@ mod tests {
                 let target = f64::from(stage.target);
                 line = target;
                 if at < end {
-                    line = from + (target - from) * (at - start).as_secs_f64() / stage.duration.as_secs_f64();
+                    line = from + (target - from) * at.checked_sub(start).unwrap().as_secs_f64() / stage.duration.as_secs_f64();
                     break;
                 }
                 (from, start) = (target, end);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
+use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -118,7 +119,8 @@ pub(super) fn run(
     commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(serve((worker, workers), work, commands, reports)),
         Err(error) => {

@@ -39,7 +39,10 @@ fn install_hook() {
                 return before(panic);
             }
             let place = panic.location().map(|at| format!(" at {at}")).unwrap_or_default();
-            let message = panic.payload_as_str().unwrap_or("(a payload that is no text)");
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            let message = text.unwrap_or("(a payload that is no text)");
             LAST.set(Some(format!("panicked{place}: {message}")));
         }));
     });

@@ -78,7 +78,7 @@ fn run(server: &Server, scenario: Scenario) -> Outcome {
 async fn two_requests(vu: &Vu) -> Result {
     vu.get("/users/{id}").path("id", vu.id()).query("q", 1).send().await?;
     vu.post("/status/{code}")
-        .path("code", if vu.iteration() % 2 == 0 { 201 } else { 404 })
+        .path("code", if vu.iteration().is_multiple_of(2) { 201 } else { 404 })
         .body("x")
         .send()
         .await?;

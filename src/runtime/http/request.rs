@@ -182,14 +182,13 @@ impl<'v> Request<'v> {
             measured.head(status, response.version());
             Ok((status, headers, response.bytes().await?))
         };
-        let ended: Result<_, reqwest::Error> = match tokio::time::timeout(self.timeout, exchange).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-                return Err(
-                    RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into()
-                );
-            }
+        let ended: Result<_, reqwest::Error> = if let Ok(ended) =
+            tokio::time::timeout(self.timeout, exchange).await
+        {
+            ended
+        } else {
+            measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
+            return Err(RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into());
         };
         match ended {
             Ok((status, headers, body)) => {

@@ -101,9 +101,10 @@ impl<'v> Running<'v> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            let end = match std::thread::panicking() {
-                true => WorkEnd::Panicked("panicked".into()),
-                false => WorkEnd::Interrupted,
+            let end = if std::thread::panicking() {
+                WorkEnd::Panicked("panicked".into())
+            } else {
+                WorkEnd::Interrupted
             };
             self.end(&end);
         }

@@ -288,7 +288,7 @@ fn span_data(span: SpanRecord, scope: &InstrumentationScope) -> SpanData {
         dropped_attributes_count: 0,
         events: SpanEvents::default(),
         links,
-        status: status.map_or(Status::Unset, |why| Status::error(why)),
+        status: status.map_or(Status::Unset, Status::error),
         instrumentation_scope: scope.clone(),
     }
 }

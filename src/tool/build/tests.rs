@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::services::BuiltService;
 use super::*;
 use crate::sys;
 use crate::tool::cargo::CargoFlags;

@@ -13,7 +13,8 @@ pub(super) async fn config(call: &Invocation, args: &ConfigArgs) -> Result<u8, P
     let workspace = find::workspace(call).await?;
     let manifest = call.cargo.manifest(&call.flags).map(|path| sys::fs::canonical(&path));
     let folder = manifest.as_deref().and_then(Path::parent);
-    let here = workspace.members.iter().find(|member| Some(sys::fs::canonical(&member.folder).as_path()) == folder);
+    let here =
+        workspace.members.iter().find(|member| Some(sys::fs::canonical(&member.folder).as_path()) == folder);
     let flags = args.settings.flags(Some(&args.load));
     let config = config::load(&workspace.root, here.map(|member| member.folder.as_path()), &flags)?;
     call.console.out(&match args.message_format {

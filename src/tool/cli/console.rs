@@ -1,5 +1,5 @@
-//! What the user reads: the report on stdout; status lines, warnings and errors on stderr.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the one place that writes to the console")]
+//! What the user reads: the report on stdout; status lines, warnings and errors on stderr. A reader that has gone away,
+//! such as `head`, is no error.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -27,11 +27,10 @@ impl Console {
     pub(super) fn new(args: &CargoArgs) -> Self {
         let style = |terminal: bool| match args.color {
             ColorWhen::Always => Style::Colour,
-            ColorWhen::Never => Style::Plain,
             ColorWhen::Auto if terminal && env::var("NO_COLOR").is_none_or(|value| value.is_empty()) => {
                 Style::Colour
             }
-            ColorWhen::Auto => Style::Plain,
+            ColorWhen::Auto | ColorWhen::Never => Style::Plain,
         };
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         let dumb = env::var("TERM").is_some_and(|term| term == "dumb");
@@ -52,14 +51,14 @@ impl Console {
     pub(super) fn status(self, verb: &str, text: &str) {
         if !self.quiet {
             let verb = self.stderr.green(&self.stderr.bold(&format!("{verb:>VERB$}")));
-            eprintln!("{verb} {}", plain(text));
+            tell(&format!("{verb} {}", plain(text)));
         }
     }
 
     /// A line of progress, on stderr.
     pub(super) fn progress_line(self, line: &str) {
         if !self.quiet {
-            eprintln!("{line}");
+            tell(line);
         }
     }
 
@@ -69,21 +68,31 @@ impl Console {
     }
 
     pub(super) fn warning(self, warning: &Warning) {
-        eprintln!("{}: {}: {}", self.stderr.bold("warning"), plain(&warning.code), plain(&warning.message));
+        tell(&format!(
+            "{}: {}: {}",
+            self.stderr.bold("warning"),
+            plain(&warning.code),
+            plain(&warning.message)
+        ));
     }
 
     pub(super) fn error(self, message: &str, hint: Option<&str>) {
         let message: Vec<_> = message.lines().map(plain).collect();
-        eprintln!("{}: {}", self.stderr.red(&self.stderr.bold("error")), message.join("\n"));
+        tell(&format!("{}: {}", self.stderr.red(&self.stderr.bold("error")), message.join("\n")));
         if let Some(hint) = hint {
-            eprintln!("  {}: {hint}", self.stderr.bold("help"));
+            tell(&format!("  {}: {hint}", self.stderr.bold("help")));
         }
     }
 
     /// Text of a report or listing, on stdout, as it is.
+    #[expect(clippy::unused_self, reason = "who writes has a console")]
     pub(super) fn out(self, text: &str) {
-        print!("{text}");
-        // A reader that has gone away, such as `head`, is no error.
-        let _ = std::io::stdout().flush();
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     }
+}
+
+/// One line on stderr.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

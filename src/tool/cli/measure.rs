@@ -1,7 +1,8 @@
 //! One scenario binary under load: events in, traces reduced as they complete, progress shown.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -15,13 +16,13 @@ use super::problem::Problem;
 use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
 use super::session::{Identity, Session};
 use super::stop::Stopper;
-use crate::model::event::{Event, Warning};
+use crate::model::event::{Event, Finished, Warning};
 use crate::model::plan::{RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, RunStats};
 use crate::model::summarise::Joined;
 use crate::model::summary::Attribution;
 use crate::sys::clock;
-use crate::tool::drive;
+use crate::tool::drive::{self, DriveError};
 use crate::tool::report::json::{self, IntervalMessage, Message};
 use crate::tool::report::progress::Progress;
 use crate::tool::results::{Binary as BinaryRecord, Recorder};
@@ -108,38 +109,17 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         journal_failed: false,
     });
     let (stop, stopping) = watch::channel(false);
-    let started = Cell::new(0);
     let driving = drive::run(
         &binary.launch,
         plan,
         stopping,
         |pid| {
-            started.set(pid);
             session.services.spare(pid);
             sampler.watch(GENERATOR, pid, false);
         },
         |event| listener.borrow_mut().take(&event),
     );
-    let (ended, service_problem) = {
-        tokio::pin!(driving);
-        let mut sweep = interval(Duration::from_secs(1));
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut service_problem = None;
-        let ended = loop {
-            tokio::select! {
-                ended = &mut driving => break ended,
-                _ = sweep.tick() => session.receiver.sweep(clock::now(), |trace| collector.take(trace)),
-                problem = session.services.exited(), if service_problem.is_none() => {
-                    service_problem = Some(Problem::from(problem));
-                    stop.send_replace(true);
-                }
-                _ = stopper.wished(), if !*stop.borrow() => {
-                    stop.send_replace(true);
-                }
-            }
-        };
-        (ended, service_problem)
-    };
+    let (ended, service_problem) = accompany(driving, session, stopper, &stop, &mut collector).await;
     sampler.load_ends();
     listener.borrow().live.finish();
     drop(listener);
@@ -167,6 +147,34 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         Err(error) => Some(Problem::from(error)),
     };
     (measured, service_problem.or(problem))
+}
+
+/// Drives to the end; meanwhile takes in the traces that are complete, and asks for the end when a service has ended
+/// or somebody wishes it.
+async fn accompany(
+    driving: impl Future<Output = Result<Finished, DriveError>>,
+    session: &Session,
+    stopper: &Stopper,
+    stop: &watch::Sender<bool>,
+    collector: &mut Collector,
+) -> (Result<Finished, DriveError>, Option<Problem>) {
+    let mut driving = pin!(driving);
+    let mut sweep = interval(Duration::from_secs(1));
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut problem = None;
+    loop {
+        tokio::select! {
+            ended = &mut driving => return (ended, problem),
+            _ = sweep.tick() => session.receiver.sweep(clock::now(), |trace| collector.take(trace)),
+            error = session.services.exited(), if problem.is_none() => {
+                problem = Some(Problem::from(error));
+                stop.send_replace(true);
+            }
+            _ = stopper.wished(), if !*stop.borrow() => {
+                stop.send_replace(true);
+            }
+        }
+    }
 }
 
 fn plan(

@@ -47,7 +47,7 @@ pub(super) async fn run(call: &Invocation, args: &RunArgs, stopper: &Stopper) ->
     if args.no_run {
         return build_only(call, args, &found).await;
     }
-    Run::begin(call, args, stopper, found).await?.to_the_end().await
+    Run::begin(call, args, stopper, found).await?.finish().await
 }
 
 /// `--no-run`: the scenarios are built already.
@@ -136,7 +136,7 @@ impl<'c> Run<'c> {
         })
     }
 
-    async fn to_the_end(mut self) -> Result<u8, Problem> {
+    async fn finish(mut self) -> Result<u8, Problem> {
         self.tell(&Message::RunStarted {
             run: &self.facts.id,
             scenarios: self

@@ -18,11 +18,11 @@ pub(super) struct Stopper {
 
 impl Stopper {
     pub(super) fn listen() -> io::Result<Self> {
-        let mut wishes = EndWishes::listen()?;
-        let (tell, wished) = watch::channel(None);
+        let mut signals = EndWishes::listen()?;
+        let (teller, wished) = watch::channel(None);
         tokio::spawn(async move {
             for last in [false, true] {
-                let outcome = match wishes.next().await {
+                let outcome = match signals.next().await {
                     EndWish::Interrupt => Outcome::Interrupted,
                     EndWish::Terminate => Outcome::Terminated,
                 };
@@ -30,7 +30,7 @@ impl Stopper {
                     // Services end with their guard, scenario processes with their socket.
                     process::exit(outcome.code());
                 }
-                tell.send_replace(Some(outcome));
+                teller.send_replace(Some(outcome));
             }
         });
         Ok(Self { wished, graceful: watch::Sender::new(false) })

@@ -100,6 +100,7 @@ struct Talk {
     child: Child,
     stream: TcpStream,
     decoder: Decoder,
+    bytes: Box<[u8]>,
 }
 
 impl Talk {
@@ -145,7 +146,7 @@ impl Talk {
             });
         }
         send(&mut stream, &target, &Frame::Instruction(Box::new(instruction))).await?;
-        Ok(Self { target, pid: hello.pid, child, stream, decoder })
+        Ok(Self { target, pid: hello.pid, child, stream, decoder, bytes: vec![0; 64 * 1024].into() })
     }
 
     /// The next event; `None` when the process has closed the connection. Cancel safe.
@@ -157,10 +158,9 @@ impl Talk {
                 Some(_) => continue,
                 None => {}
             }
-            let mut bytes = [0; 64 * 1024];
-            match self.stream.read(&mut bytes).await {
+            match self.stream.read(&mut self.bytes).await {
                 Ok(0) => return Ok(None),
-                Ok(n) => self.decoder.push(&bytes[..n]),
+                Ok(n) => self.decoder.push(&self.bytes[..n]),
                 // A killed process's socket is reset where bytes were under way.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(source) => return Err(DriveError::Connection { target: self.target.clone(), source }),

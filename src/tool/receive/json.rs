@@ -212,7 +212,7 @@ mod tests {
             r#"{"kind":"SPAN_KIND_ODD"}"#,
             r#"{"name":5}"#,
             r#"{"startTimeUnixNano":"-1"}"#,
-            r#"{"#,
+            r"{",
         ] {
             assert!(matches!(span(text), Err(JsonError::Malformed(_))), "{text}");
         }

@@ -218,16 +218,15 @@ pub(crate) fn sql(text: &str) -> String {
                 };
                 end + 2
             }
-            '$' => match dollar_quoted(rest) {
-                Some(length) => {
+            '$' => {
+                if let Some(length) = dollar_quoted(rest) {
                     redacted.push('?');
                     length
-                }
-                None => {
+                } else {
                     redacted.push('$');
                     1
                 }
-            },
+            }
             '0'..='9' if !in_word => {
                 redacted.push('?');
                 rest.find(|c: char| !c.is_alphanumeric() && c != '.').unwrap_or(rest.len())

@@ -115,7 +115,7 @@ impl Gathered {
                     (Event::Interval(_), None) => self.damaged += 1,
                     (Event::Warning(warning), _) => self.warnings.push(warning),
                     (Event::Failed(failure), _) => {
-                        self.warnings.push(Warning::new("failed", failure.message))
+                        self.warnings.push(Warning::new("failed", failure.message));
                     }
                     (Event::Listing(_) | Event::PhaseStarted { .. } | Event::Finished(_), _) => {}
                 }
@@ -125,6 +125,7 @@ impl Gathered {
         Ok(())
     }
 
+    #[cfg_attr(not(test), expect(clippy::needless_pass_by_value, reason = "tests look at it afterwards"))]
     fn into_recovered(mut self, facts: RunFacts) -> Recovered {
         let mut warn = |code, message| self.warnings.push(Warning::new(code, message));
         warn(
@@ -175,6 +176,8 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "damage is done to files directly")]
+
     use std::path::Path;
 
     use proptest::prelude::*;
@@ -332,12 +335,15 @@ mod tests {
         }
     }
 
-    fn interval() -> impl Strategy<Value = (bool, u64, Vec<(bool, u8, u64)>)> {
+    /// Whether it is of the load, its length, and its samples: cut off or not, step, duration.
+    type Spec = (bool, u64, Vec<(bool, u8, u64)>);
+
+    fn interval() -> impl Strategy<Value = Spec> {
         let samples = proptest::collection::vec((any::<bool>(), 0_u8..3, 0_u64..70_000_000_000), 0..12);
         (any::<bool>(), 1_u64..3000, samples)
     }
 
-    fn build(specs: Vec<(bool, u64, Vec<(bool, u8, u64)>)>) -> Vec<Interval> {
+    fn build(specs: Vec<Spec>) -> Vec<Interval> {
         let mut at = 0;
         let mut intervals = Vec::new();
         for (load, length, samples) in specs {

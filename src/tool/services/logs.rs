@@ -150,7 +150,7 @@ mod tests {
         let mut log = Vec::new();
         let seen = Cell::new(false);
         copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, || {
-            seen.set(true)
+            seen.set(true);
         });
         (String::from_utf8(log).unwrap(), seen.get())
     }
