@@ -102,20 +102,9 @@ impl Receiver {
         Ok(Self { address, shared, stop, thread, forwarder })
     }
 
-    /// Where it listens, for gRPC and for HTTP.
-    #[cfg(test)]
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// The base URL for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn counts(&self) -> ReceiverCounts {
-        self.shared.counts()
     }
 
     /// How far the run's spans have come in. At the end of a run, wait until this stops changing.
