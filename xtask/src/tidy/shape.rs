@@ -61,6 +61,10 @@ pub(super) fn modules_lie_where_their_path_says(tree: &Tree) -> Vec<Finding> {
     for file in ours(tree).filter(|file| file.path.starts_with("src/")) {
         for item in file.syntax().iter().flat_map(|syntax| &syntax.items) {
             let syn::Item::Mod(module) = item else { continue };
+            // What only tests compile has no place in the architecture.
+            if module.attrs.iter().any(is_for_tests) {
+                continue;
+            }
             for attribute in module.attrs.iter().filter(|attribute| attribute.path().is_ident("path")) {
                 let message = "`#[path]` hides which module this is; move the file";
                 findings.push(Finding::new(&file.path, attribute.span().start().line, message));
