@@ -127,7 +127,9 @@ mod tests {
         let spans = [proto(1, 1, "a"), proto(1, 2, "b")];
         let mut trace: Vec<_> = spans.iter().map(raw).collect();
         let source = trace[0].source.clone();
-        trace.iter_mut().for_each(|raw| raw.source = source.clone());
+        for raw in &mut trace {
+            raw.source = source.clone();
+        }
         trace.push(iteration(1, 3).raw);
         let (line, omitted) = written(&trace, ARCHIVE_LIMIT);
         assert_eq!((line.lines().count(), line.ends_with('\n'), omitted), (1, true, 0));
@@ -143,13 +145,15 @@ mod tests {
         assert!(!line.contains("null"), "{line}");
 
         let read: TracesData = serde_json::from_str(&line).unwrap();
-        let names: Vec<_> = read.resource_spans[0].scope_spans[0].spans.iter().map(|span| &span.name).collect();
+        let names: Vec<_> =
+            read.resource_spans[0].scope_spans[0].spans.iter().map(|span| &span.name).collect();
         assert_eq!(names, ["a", "b"]);
     }
 
     #[test]
     fn a_canary_is_not_written() {
-        let canary = || vec![string("url.full", "http://canary@host/?q=canary"), string("password", "canary")];
+        let canary =
+            || vec![string("url.full", "http://canary@host/?q=canary"), string("password", "canary")];
         let mut span = proto(1, 1, "GET /?q=canary");
         span.attributes = canary();
         span.events = vec![Event { attributes: canary(), ..Event::default() }];

@@ -5,12 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind as ProtoKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use prost::Message;
 
 use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
@@ -203,9 +203,7 @@ fn load_span(attributes: &[KeyValue], names: &mut Names) -> LoadSpan {
     let step = text(attributes, semconv::STEP).zip(text(attributes, semconv::STEP_KIND).and_then(step_kind));
     let role = match (text(attributes, semconv::ROLE), step) {
         (Some("iteration"), _) => LoadRole::Iteration,
-        (Some("step") | None, Some((name, kind))) => {
-            LoadRole::Step { kind, name: names.share(name) }
-        }
+        (Some("step") | None, Some((name, kind))) => LoadRole::Step { kind, name: names.share(name) },
         _ => LoadRole::Author,
     };
     let weight = match value(attributes, semconv::WEIGHT) {
@@ -311,9 +309,8 @@ pub(super) mod tests {
 
     fn decode(request: &ExportTraceServiceRequest) -> (Vec<StoredSpan>, Passed, SpanStore) {
         let mut store = SpanStore::new(64 << 20);
-        let passed = Decoder::new(run(), prefix())
-            .ingest(&request.encode_to_vec(), &mut store, clock::now())
-            .unwrap();
+        let passed =
+            Decoder::new(run(), prefix()).ingest(&request.encode_to_vec(), &mut store, clock::now()).unwrap();
         let traces = store.take_all();
         let spans = traces
             .into_iter()
@@ -396,7 +393,11 @@ pub(super) mod tests {
                 expected: true,
             };
             assert_eq!(single(&of_scenario(vec![sent.clone()])).span.load, Some(want));
-            assert_eq!(single(&of_service(vec![sent])).span.load, None, "a service cannot pose as the scenario");
+            assert_eq!(
+                single(&of_service(vec![sent])).span.load,
+                None,
+                "a service cannot pose as the scenario"
+            );
         }
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod forward;
 mod json;
 pub(crate) mod redact;
 mod server;
-mod signal;
+pub(crate) mod signal;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,6 @@ use tokio::sync::oneshot;
 use crate::model::id::{RunId, TracePrefix};
 
 pub(crate) use counts::ReceiverCounts;
-pub(crate) use signal::Signal;
 
 use counts::Counters;
 use decode::Decoder;
@@ -85,8 +84,10 @@ impl Receiver {
             store: SpanStore::new(options.store_bytes),
         };
         let shared = Arc::new(Shared::new(ingest, counters, queue));
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ReceiveError::Thread)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ReceiveError::Thread)?;
         let listener = {
             let _inside = runtime.enter();
             TcpListener::from_std(listener).map_err(ReceiveError::Listen)?

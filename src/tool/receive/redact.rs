@@ -153,7 +153,8 @@ fn url(url: &str, into: &mut String) {
         Some((scheme, rest)) => {
             let slash = rest.find('/').unwrap_or(rest.len());
             // A password may hold unescaped slashes; the last `@` then still ends the userinfo.
-            let authority_end = if rest[..slash].contains('@') || !rest.contains('@') { slash } else { rest.len() };
+            let authority_end =
+                if rest[..slash].contains('@') || !rest.contains('@') { slash } else { rest.len() };
             let (authority, path) = rest.split_at(authority_end);
             into.push_str(scheme);
             into.push_str("://");
@@ -217,16 +218,11 @@ pub(crate) fn sql(text: &str) -> String {
                 };
                 end + 2
             }
-            '$' => match dollar_quoted(rest) {
-                Some(length) => {
-                    redacted.push('?');
-                    length
-                }
-                None => {
-                    redacted.push('$');
-                    1
-                }
-            },
+            '$' => {
+                let length = dollar_quoted(rest);
+                redacted.push(if length.is_some() { '?' } else { '$' });
+                length.unwrap_or(1)
+            }
             '0'..='9' if !in_word => {
                 redacted.push('?');
                 rest.find(|c: char| !c.is_alphanumeric() && c != '.').unwrap_or(rest.len())
@@ -247,7 +243,8 @@ pub(crate) fn sql(text: &str) -> String {
 fn dollar_quoted(text: &str) -> Option<usize> {
     let tag = text[1..].find('$').map(|end| &text[..end + 2])?;
     let name = &tag[1..tag.len() - 1];
-    let is_tag = name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let is_tag = name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     is_tag.then(|| text[tag.len()..].find(tag).map_or(text.len(), |end| end + 2 * tag.len()))
 }
 
@@ -271,7 +268,10 @@ mod tests {
             ("postgres://u:p/q@r@host/db", "postgres://REDACTED@host/db"),
             ("http://a?eyJhbGciOi", "http://a?REDACTED"),
             ("GET /b?x=1", "GET /b?x=REDACTED"),
-            ("see \"https://a/?k=v\", then <http://t@b>", "see \"https://a/?k=REDACTED\", then <http://REDACTED@b>"),
+            (
+                "see \"https://a/?k=v\", then <http://t@b>",
+                "see \"https://a/?k=REDACTED\", then <http://REDACTED@b>",
+            ),
             ("is it? yes", "is it? yes"),
             ("plain", "plain"),
         ] {
@@ -283,7 +283,10 @@ mod tests {
     fn queries_of_databases_keep_their_shape_and_lose_their_literals() {
         for (given, want) in [
             ("SELECT id FROM t1 WHERE a = 'x' AND b = 42", "SELECT id FROM t1 WHERE a = ? AND b = ?"),
-            ("WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4", "WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4"),
+            (
+                "WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4",
+                "WHERE a = $1 AND b = ?2 AND c = :3 AND d = @p4",
+            ),
             ("VALUES ('it''s', 1.5e10, 0xFF, x'ab')", "VALUES (??, ?, ?, x?)"),
             ("a = 'it\\'s secret'", "a = ?"),
             ("a = 'never closed", "a = ?"),

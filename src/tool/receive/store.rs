@@ -261,8 +261,10 @@ mod tests {
         let start = clock::now();
         let mut store = SpanStore::new(PLENTY);
         store.insert(server(1, 10), start);
-        assert_eq!(store.take_complete(start + ABANDONED - Duration::from_millis(1)).len(), 0);
-        let given_up = store.take_complete(start + ABANDONED);
+        let last = at(start, 1);
+        store.insert(server(1, 11), last);
+        assert_eq!(store.take_complete(start + ABANDONED).len(), 0);
+        let given_up = store.take_complete(last + ABANDONED);
         assert_eq!(given_up.len(), 1);
         assert!(!given_up[0].rooted);
     }
@@ -274,7 +276,8 @@ mod tests {
         store.insert(server(1, 10), start);
         store.insert(iteration(2, 1), start);
         assert_eq!(store.progress(), Progress { open: 2, spans: 2, last_arrival: Some(start) });
-        let mut ids: Vec<_> = store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
+        let mut ids: Vec<_> =
+            store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
         ids.sort_unstable();
         assert_eq!(ids, [(1, false), (2, true)]);
         assert_eq!(store.progress().open, 0);

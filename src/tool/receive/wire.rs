@@ -166,8 +166,8 @@ mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::resource::v1::Resource;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-    use prost::Message;
     use proptest::prelude::*;
+    use prost::Message;
 
     use super::*;
 

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 
 use super::counts::Counters;
 use super::signal::{Message, Signal};
-use target::{Delivery, Target};
 pub(crate) use target::ForwardError;
+use target::{Delivery, Target};
 
 /// How much may wait for the target.
 const QUEUE_MESSAGES: usize = 4096;
@@ -25,7 +25,8 @@ const QUEUE_BYTES: usize = 64 << 20;
 /// How many requests are under way at once.
 const CONCURRENT: usize = 4;
 
-/// The pauses between attempts double from the first to the longest.
+/// The pauses between attempts double from the first to the longest. No target may ask for less than the shortest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -133,14 +134,21 @@ impl Forwarder {
         let target = Arc::new(Target::new(options, ours)?);
         let (messages, waiting) = mpsc::channel(QUEUE_MESSAGES);
         let (stop, stopped) = oneshot::channel();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ForwardError::Thread)?;
-        let queue = Queue { messages, bytes: Arc::default(), target: target.clone(), counters: counters.clone() };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ForwardError::Thread)?;
+        let queue =
+            Queue { messages, bytes: Arc::default(), target: target.clone(), counters: counters.clone() };
         let give_up_after = options.give_up_after;
         let thread = std::thread::Builder::new()
             .name("otlp-forward".to_owned())
             .spawn(move || {
-                runtime.block_on(run(waiting, stopped, &Arc::new(Courier { target, counters, give_up_after })));
+                runtime.block_on(run(
+                    waiting,
+                    stopped,
+                    &Arc::new(Courier { target, counters, give_up_after }),
+                ));
                 runtime.shutdown_background();
             })
             .map_err(ForwardError::Thread)?;
@@ -216,7 +224,8 @@ impl Courier {
                 Delivery::Refused => return false,
                 Delivery::TryAgain { after } => {
                     // Not all at the same moment.
-                    tokio::time::sleep(after.unwrap_or(pause.mul_f64(0.5 + fastrand::f64()))).await;
+                    let own = || pause.mul_f64(0.5 + fastrand::f64());
+                    tokio::time::sleep(after.unwrap_or_else(own).max(SHORTEST_PAUSE)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use axum::body::HttpBody;
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE};
 use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE};
 use reqwest::{Client, Response, Url};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tonic::{Code, Status};
@@ -33,7 +33,9 @@ pub(crate) enum ForwardError {
     Endpoint { endpoint: String },
     #[error("cannot forward to `{endpoint}`: this is the address of the receiver itself")]
     Loop { endpoint: String },
-    #[error("cannot forward with the header `{name}`: its name or its value has characters that headers cannot have")]
+    #[error(
+        "cannot forward with the header `{name}`: its name or its value has characters that headers cannot have"
+    )]
     Header { name: String },
     #[error("cannot set up TLS for forwarding")]
     Tls(#[source] rustls::Error),
@@ -142,7 +144,8 @@ fn is_ours(url: &Url, ours: SocketAddr) -> bool {
 /// The platform's certificates are loaded only where they are needed.
 fn tls(secure: bool) -> Result<rustls::ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(if secure {
         config.with_platform_verifier()?.with_no_client_auth()
     } else {

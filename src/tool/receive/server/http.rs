@@ -61,9 +61,7 @@ impl Refusal {
             Self::TooLarge | Self::Json(JsonError::TooMany) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::CutOff(_) | Self::Gzip(_) | Self::Json(JsonError::Malformed(_)) | Self::Protobuf(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::CutOff(_) | Self::Gzip(_) | Self::Json(_) | Self::Protobuf(_) => StatusCode::BAD_REQUEST,
         }
     }
 
@@ -191,7 +189,8 @@ async fn read(body: Body) -> Result<Bytes, Refusal> {
     let mut whole = BytesMut::new();
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| if is_busy(&error) { Refusal::Busy } else { Refusal::CutOff(error) })?;
+        let chunk =
+            chunk.map_err(|error| if is_busy(&error) { Refusal::Busy } else { Refusal::CutOff(error) })?;
         length += chunk.len();
         if length > 2 * MESSAGE_LIMIT {
             return Err(Refusal::TooLarge);

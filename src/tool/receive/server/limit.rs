@@ -41,7 +41,10 @@ impl Held {
 impl InFlight {
     /// The chunks of `body`, counted as in flight as long as the stream lives. An error is a [`Status`] where there is
     /// no room, as both the gRPC and the HTTP side find one among the causes of an error.
-    pub(super) fn meter(self: &Arc<Self>, body: Body) -> impl Stream<Item = Result<Bytes, axum::Error>> + use<> {
+    pub(super) fn meter(
+        self: &Arc<Self>,
+        body: Body,
+    ) -> impl Stream<Item = Result<Bytes, axum::Error>> + use<> {
         let mut held = Held { of: self.clone(), bytes: 0 };
         body.into_data_stream().map(move |chunk| held.take(chunk?).map_err(axum::Error::new))
     }

@@ -27,6 +27,8 @@ use super::forward::Queue;
 use super::signal::{Message, Signal};
 use super::store::SpanStore;
 use super::wire::{self, Malformed};
+#[cfg(test)]
+pub(super) use http::RpcStatus;
 use limit::InFlight;
 
 /// The largest request, after decompression. (Others' defaults of 2 and 4 MiB are too small for large batches.)
@@ -84,9 +86,8 @@ impl Shared {
     /// Stores what is ours in a message and passes the whole on.
     fn accept(&self, message: Message) -> Result<(), Malformed> {
         if message.signal == Signal::Traces {
-            let passed = self.ingest(|Ingest { decoder, store }| {
-                decoder.ingest(&message.protobuf, store, clock::now())
-            })?;
+            let passed = self
+                .ingest(|Ingest { decoder, store }| decoder.ingest(&message.protobuf, store, clock::now()))?;
             self.counters.spans_foreign.add(passed.foreign);
             self.counters.spans_malformed.add(passed.malformed);
         } else {
@@ -100,7 +101,12 @@ impl Shared {
 }
 
 /// Serves until `stop` is sent or dropped.
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, port: u16, stop: oneshot::Receiver<()>) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    port: u16,
+    stop: oneshot::Receiver<()>,
+) {
     let (stopping, stopped) = oneshot::channel();
     let serving = axum::serve(listener, router(shared, port)).with_graceful_shutdown(async move {
         let _ = stop.await;
@@ -124,17 +130,11 @@ fn router(shared: Arc<Shared>, port: u16) -> Router {
             .fallback(http::method_not_allowed);
         router = router.route(signal.http_path(), over_http).route(signal.grpc_path(), over_grpc);
     }
-    router
-        .layer(middleware::from_fn_with_state((shared.clone(), port), admit))
-        .with_state(shared)
+    router.layer(middleware::from_fn_with_state((shared.clone(), port), admit)).with_state(shared)
 }
 
 /// Counts the request, turns away what was not meant for this port, and bounds its bytes and its time.
-async fn admit(
-    State((shared, port)): State<(Arc<Shared>, u16)>,
-    request: Request,
-    next: Next,
-) -> Response {
+async fn admit(State((shared, port)): State<(Arc<Shared>, u16)>, request: Request, next: Next) -> Response {
     shared.counters.requests.add(1);
     let response = if is_for_us(request.uri(), request.headers(), port) {
         let kind = http::ErrorBody::of(request.headers());
