@@ -127,7 +127,9 @@ mod tests {
         let spans = [proto(1, 1, "a"), proto(1, 2, "b")];
         let mut trace: Vec<_> = spans.iter().map(raw).collect();
         let source = trace[0].source.clone();
-        trace.iter_mut().for_each(|raw| raw.source = source.clone());
+        for raw in &mut trace {
+            raw.source = source.clone();
+        }
         trace.push(iteration(1, 3).raw);
         let (line, omitted) = written(&trace, ARCHIVE_LIMIT);
         assert_eq!((line.lines().count(), line.ends_with('\n'), omitted), (1, true, 0));

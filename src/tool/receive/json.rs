@@ -14,6 +14,8 @@ const VALUES: usize = 1 << 20;
 pub(super) enum JsonError {
     #[error("malformed JSON: {0}")]
     Malformed(#[from] serde_json::Error),
+    #[error("malformed JSON: an export request is an object")]
+    NoObject,
     #[error("more than {VALUES} values in one request")]
     TooMany,
 }
@@ -25,7 +27,10 @@ pub(super) fn read<M: DeserializeOwned>(document: &[u8]) -> Result<M, JsonError>
         return Err(JsonError::TooMany);
     }
     // serde_json refuses more than 128 levels.
-    let mut value = serde_json::from_slice(document)?;
+    let mut value: Value = serde_json::from_slice(document)?;
+    if !value.is_object() {
+        return Err(JsonError::NoObject);
+    }
     normalise(&mut value);
     Ok(serde_json::from_value(value)?)
 }
@@ -212,7 +217,7 @@ mod tests {
             r#"{"kind":"SPAN_KIND_ODD"}"#,
             r#"{"name":5}"#,
             r#"{"startTimeUnixNano":"-1"}"#,
-            r"{",
+            "{",
         ] {
             assert!(matches!(span(text), Err(JsonError::Malformed(_))), "{text}");
         }
@@ -220,6 +225,9 @@ mod tests {
         assert!(matches!(read::<ExportTraceServiceRequest>(deep.as_bytes()), Err(JsonError::Malformed(_))));
         let many = format!("[{}0]", "0,".repeat(VALUES));
         assert!(matches!(read::<ExportTraceServiceRequest>(many.as_bytes()), Err(JsonError::TooMany)));
+        for text in ["[]", "null", "5"] {
+            assert!(matches!(read::<ExportTraceServiceRequest>(text.as_bytes()), Err(JsonError::NoObject)));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(crate) mod forward;
 mod json;
 pub(crate) mod redact;
 mod server;
-mod signal;
+pub(crate) mod signal;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,6 @@ use tokio::sync::oneshot;
 use crate::model::id::{RunId, TracePrefix};
 
 pub(crate) use counts::ReceiverCounts;
-pub(crate) use signal::Signal;
 
 use counts::Counters;
 use decode::Decoder;

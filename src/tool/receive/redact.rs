@@ -202,14 +202,29 @@ pub(crate) fn query(query: &str) -> String {
     redacted
 }
 
-/// A query text with `?` in the place of its literals. What is in double quotes counts as a literal: it is one in some
-/// dialects. A backslash before a quote ends the text, as dialects disagree on where such a string ends.
+/// A query text with `?` in the place of its literals and without its comments, whose quotes would be taken for those of
+/// literals. What is in double quotes counts as a literal: it is one in some dialects. The text ends where dialects
+/// disagree on where a literal or a comment ends: at a backslash before a quote, a nested comment, a `#` before a space.
 pub(crate) fn sql(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     let mut in_word = false;
     while let Some(c) = rest.chars().next() {
         let length = match c {
+            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => {
+                let inside = &rest[2..];
+                let Some(end) = inside.find("*/").filter(|&end| !inside[..end].contains("/*")) else {
+                    return redacted;
+                };
+                end + 4
+            }
+            '#' if rest[1..].starts_with(char::is_whitespace) => return redacted,
+            '`' => {
+                let Some(end) = rest[1..].find('`') else { return redacted };
+                redacted.push_str(&rest[..end + 2]);
+                end + 2
+            }
             '\'' | '"' => {
                 redacted.push('?');
                 let inside = &rest[1..];
@@ -219,13 +234,9 @@ pub(crate) fn sql(text: &str) -> String {
                 end + 2
             }
             '$' => {
-                if let Some(length) = dollar_quoted(rest) {
-                    redacted.push('?');
-                    length
-                } else {
-                    redacted.push('$');
-                    1
-                }
+                let length = dollar_quoted(rest);
+                redacted.push(if length.is_some() { '?' } else { '$' });
+                length.unwrap_or(1)
             }
             '0'..='9' if !in_word => {
                 redacted.push('?');
@@ -298,6 +309,12 @@ mod tests {
             ("a = $$one$$ AND b = $t$two$t$ AND c = $3", "a = ? AND b = ? AND c = $3"),
             ("a = $t$never closed", "a = ?"),
             ("a = 'é' AND ü = 1", "a = ? AND ü = ?"),
+            ("a -- it's\n = 'x'", "a \n = ?"),
+            ("a /* it's */ = 'x' /* never closed", "a  = ? "),
+            ("a /* /* it's */ ' */ = 'x'", "a "),
+            ("a # it's\n = 'x'", "a "),
+            ("a #> '{b}'", "a #> ?"),
+            ("`it's` = 'x' AND `never", "`it's` = ? AND "),
         ] {
             assert_eq!(sql(given), want);
         }
@@ -369,10 +386,19 @@ mod tests {
         }
 
         #[test]
-        fn no_quoted_literal_gets_through(value in "[a-z]{12}", before in "[a-z ='$]{0,12}") {
-            // An odd number of quotes before it would make the value stand outside of a literal.
-            prop_assume!(before.matches('\'').count() % 2 == 0);
-            let redacted = sql(&format!("{before} '{value}'"));
+        fn no_quoted_literal_gets_through(
+            value in "[a-z]{12}",
+            before in prop::collection::vec(
+                prop_oneof![
+                    "[a-z =$0-9(),]{0,6}",
+                    "'[a-z#*/-]{0,5}'",
+                    "-- [a-z']{0,5}\n",
+                    "/[*] [a-z']{0,5}[*]/",
+                ],
+                0..6,
+            ),
+        ) {
+            let redacted = sql(&format!("{} '{value}'", before.concat()));
             prop_assert!(!redacted.contains(&value));
         }
     }

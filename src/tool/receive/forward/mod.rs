@@ -25,7 +25,8 @@ const QUEUE_BYTES: usize = 64 << 20;
 /// How many requests are under way at once.
 const CONCURRENT: usize = 4;
 
-/// The pauses between attempts double from the first to the longest.
+/// The pauses between attempts double from the first to the longest. No target may ask for less than the shortest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -223,7 +224,8 @@ impl Courier {
                 Delivery::Refused => return false,
                 Delivery::TryAgain { after } => {
                     // Not all at the same moment.
-                    tokio::time::sleep(after.unwrap_or(pause.mul_f64(0.5 + fastrand::f64()))).await;
+                    let own = || pause.mul_f64(0.5 + fastrand::f64());
+                    tokio::time::sleep(after.unwrap_or_else(own).max(SHORTEST_PAUSE)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }

@@ -61,9 +61,7 @@ impl Refusal {
             Self::TooLarge | Self::Json(JsonError::TooMany) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::CutOff(_) | Self::Gzip(_) | Self::Json(JsonError::Malformed(_)) | Self::Protobuf(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::CutOff(_) | Self::Gzip(_) | Self::Json(_) | Self::Protobuf(_) => StatusCode::BAD_REQUEST,
         }
     }
 

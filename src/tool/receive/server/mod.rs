@@ -27,6 +27,8 @@ use super::forward::Queue;
 use super::signal::{Message, Signal};
 use super::store::SpanStore;
 use super::wire::{self, Malformed};
+#[cfg(test)]
+pub(super) use http::RpcStatus;
 use limit::InFlight;
 
 /// The largest request, after decompression. (Others' defaults of 2 and 4 MiB are too small for large batches.)
