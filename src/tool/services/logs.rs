@@ -149,9 +149,8 @@ mod tests {
         let chunks: Vec<_> = chunks.iter().map(|chunk| chunk.to_vec()).collect();
         let mut log = Vec::new();
         let seen = Cell::new(false);
-        copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, || {
-            seen.set(true)
-        });
+        let see = || seen.set(true);
+        copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, see);
         (String::from_utf8(log).unwrap(), seen.get())
     }
 
@@ -215,8 +214,8 @@ mod tests {
     #[test]
     fn the_last_lines_are_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let lines: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
-        file.as_file().write_all(lines.as_bytes()).unwrap();
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n}")).collect();
+        file.as_file().write_all(lines.join("\n").as_bytes()).unwrap();
         assert_eq!(last_lines(file.path(), 2), ["line 19998", "line 19999"]);
         assert_eq!(last_lines(Path::new("/nonexistent/log"), 2), [""; 0]);
     }
