@@ -38,11 +38,13 @@ impl Stat {
 }
 
 /// All processes.
+#[cfg(target_os = "linux")]
 pub(crate) fn processes() -> Vec<Stat> {
     numbers_in("/proc").into_iter().filter_map(Stat::read).collect()
 }
 
 /// The descendants of `root` in `table`, without those that `spare` holds for and theirs.
+#[cfg(any(test, target_os = "linux"))]
 pub(crate) fn descendants(table: &[Stat], root: u32, spare: impl Fn(&Stat) -> bool) -> Vec<Stat> {
     let mut found: Vec<Stat> = Vec::new();
     let mut parents = vec![root];

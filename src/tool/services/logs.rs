@@ -9,6 +9,7 @@ use std::path::Path;
 const LONGEST_LINE: usize = 64 * 1024;
 /// What one service may fill the disk with; the rest is read and dropped.
 const LARGEST_LOG: u64 = 256 * 1024 * 1024;
+const CHUNK: usize = 32 * 1024;
 const MASK: &str = "***";
 
 /// Values that must not be written.
@@ -49,7 +50,7 @@ pub(crate) fn copy(
 ) {
     let mut log = Limited { log, left: LARGEST_LOG };
     let mut waiting = wanted.map(|wanted| (wanted, seen));
-    let mut chunk = vec![0; 32 * 1024];
+    let mut chunk = vec![0; CHUNK];
     let mut pending = Vec::new();
     loop {
         let read = match output.read(&mut chunk) {
@@ -149,9 +150,8 @@ mod tests {
         let chunks: Vec<_> = chunks.iter().map(|chunk| chunk.to_vec()).collect();
         let mut log = Vec::new();
         let seen = Cell::new(false);
-        copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, || {
-            seen.set(true);
-        });
+        let see = || seen.set(true);
+        copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, see);
         (String::from_utf8(log).unwrap(), seen.get())
     }
 
@@ -181,9 +181,11 @@ mod tests {
 
     #[test]
     fn a_long_line_is_written_before_its_end_and_masked_where_it_was_cut() {
-        for before in LONGEST_LINE - 40..LONGEST_LINE + 40 {
+        // The first read after which the line is too long.
+        let cut = (LONGEST_LINE / CHUNK + 1) * CHUNK;
+        for before in cut - 20..cut + 20 {
             let line = [vec![b'x'; before], b"hunter2".to_vec(), vec![b'y'; 70_000]].concat();
-            let chunks: Vec<&[u8]> = line.chunks(32 * 1024).collect();
+            let chunks: Vec<&[u8]> = line.chunks(CHUNK).collect();
             let log = copied(&chunks, &["hunter2"], None).0;
             assert_eq!(log, format!("{}***{}", "x".repeat(before), "y".repeat(70_000)));
         }
@@ -215,8 +217,8 @@ mod tests {
     #[test]
     fn the_last_lines_are_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let lines: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
-        file.as_file().write_all(lines.as_bytes()).unwrap();
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n}")).collect();
+        file.as_file().write_all(lines.join("\n").as_bytes()).unwrap();
         assert_eq!(last_lines(file.path(), 2), ["line 19998", "line 19999"]);
         assert_eq!(last_lines(Path::new("/nonexistent/log"), 2), [""; 0]);
     }

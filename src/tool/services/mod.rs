@@ -15,7 +15,7 @@ mod placeholders;
 mod ready;
 mod spec;
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod tests;
 mod usage;
 

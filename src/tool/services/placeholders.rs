@@ -101,6 +101,11 @@ impl Placeholders {
     }
 }
 
+/// Whether `{port}` stands in `text`, and not only in doubled braces.
+pub(super) fn names_own_port(text: &str) -> bool {
+    text.replace("{{", "").contains("{port}")
+}
+
 fn free_port(held: &mut Vec<TcpListener>, specs: &[ServiceSpec]) -> io::Result<u16> {
     loop {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -163,6 +168,15 @@ mod tests {
         for text in ["{", "}", "{port", "port}", "a } b", "{port}}", "{{port}"] {
             let error = placeholders().expand(Some("auth"), text).unwrap_err();
             assert_eq!(error, PlaceholderError::Unbalanced { text: text.to_owned() });
+        }
+    }
+
+    #[test]
+    fn the_own_port_is_named_only_by_its_placeholder() {
+        for (text, named) in
+            [("{port}", true), ("{{{port}", true), ("{{port}}", false), ("{service.a.port}", false)]
+        {
+            assert_eq!(names_own_port(text), named, "{text}");
         }
     }
 

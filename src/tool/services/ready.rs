@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::ServiceError;
 use super::guard::State;
-use super::placeholders::{PlaceholderError, Placeholders};
+use super::placeholders::{self, PlaceholderError, Placeholders};
 use super::spec::{Ready, ServiceSpec};
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,16 +30,16 @@ pub(super) enum Probe {
 }
 
 impl Probe {
-    pub(super) fn new(spec: &ServiceSpec, placeholders: &Placeholders) -> Result<Self, ServiceError> {
+    pub(super) fn new(spec: &ServiceSpec, values: &Placeholders) -> Result<Self, ServiceError> {
         let service = &spec.name;
         let expand = |text: &str| {
             let placeholder =
                 |source: PlaceholderError| ServiceError::Placeholder { service: service.clone(), source };
-            placeholders.expand(Some(service), text).map_err(placeholder)
+            values.expand(Some(service), text).map_err(placeholder)
         };
         match &spec.ready {
-            None => Ok(match placeholders.port(service) {
-                Some(port) if spec.port.is_some() || spec.texts().any(|text| text.contains("{port}")) => {
+            None => Ok(match values.port(service) {
+                Some(port) if spec.port.is_some() || spec.texts().any(placeholders::names_own_port) => {
                     Self::Tcp(format!("127.0.0.1:{port}"))
                 }
                 _ => Self::Started,

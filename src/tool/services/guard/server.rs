@@ -114,6 +114,13 @@ impl Server {
     }
 
     fn try_start(&mut self, start: Start) -> io::Result<u32> {
+        // Else it would read as if the program were missing.
+        if !start.dir.is_dir() {
+            return Err(io::Error::other(format!(
+                "there is no folder `{}` to start it in",
+                start.dir.display()
+            )));
+        }
         let log = fs::append_private(&start.log)?;
         // One pipe for both streams keeps the order of what is written.
         let (output, writer) = io::pipe()?;

@@ -162,10 +162,12 @@ async fn a_service_that_ends_during_the_run_is_reported() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_an_error() {
+async fn a_program_or_folder_that_is_not_there_is_an_error() {
     let run = Run::new();
     let missing = ServiceSpec { program: Program::Built("/nonexistent/blog-auth".into()), ..spec("a", "") };
     insta::assert_snapshot!(run.refused(vec![missing]).await, @"service `a`: cannot start `/nonexistent/blog-auth`: No such file or directory (os error 2)");
+    let missing = ServiceSpec { dir: "/nonexistent".into(), ..spec("a", "exit") };
+    insta::assert_snapshot!(run.refused(vec![missing]).await, @"service `a`: cannot start `sh`: there is no folder `/nonexistent` to start it in");
 }
 
 #[tokio::test]
