@@ -7,7 +7,7 @@ use super::event::Warning;
 use super::id::RunId;
 use super::load::{LoadModel, Stage};
 use super::plan::{ReferencePlan, ScenarioInfo, ThresholdText};
-use super::stats::{CheckStats, Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
+use super::stats::{Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use super::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
 use super::summary::{Attribution, Band, Health, Operation, Process, SlowTrace, Summary, millis};
 
@@ -76,7 +76,7 @@ fn iterations(range: std::ops::Range<u64>, phase: Phase) -> ScenarioStats {
         stats.iterations_seen += 1;
         stats.iterations_traced += 1;
         stats.vu_ns += iteration.as_nanos() as u64 + 40_000;
-        stats.checks.entry("registered".to_owned()).or_insert_with(CheckStats::default).passes += 1;
+        stats.checks.entry("registered".to_owned()).or_default().passes += 1;
     }
     stats
 }
@@ -99,7 +99,9 @@ pub(crate) fn intervals() -> Vec<Interval> {
 
 pub(crate) fn stats() -> RunStats {
     let mut stats = RunStats::default();
-    intervals().iter().for_each(|interval| stats.add(interval));
+    for interval in &intervals() {
+        stats.add(interval);
+    }
     stats
 }
 

@@ -76,12 +76,12 @@ fn step(out: &mut String, bands: &[&Attribution], labels: Labels, health: &Healt
     } else {
         out.push_str(&table(&tail.operations, health));
     }
-    if let Some(average) = average.filter(|average| average.band != tail.band) {
-        if let Some(top) = average.operations.iter().max_by(|a, b| a.critical_ms.total_cmp(&b.critical_ms)) {
-            let n = average.requests_in_band;
-            let (operation, share) = (plain(&top.operation), percent(top.share));
-            let _ = writeln!(out, "    on average ({n} {}): {operation} {share}", requests(n));
-        }
+    if let Some(average) = average.filter(|average| average.band != tail.band)
+        && let Some(top) = average.operations.iter().max_by(|a, b| a.critical_ms.total_cmp(&b.critical_ms))
+    {
+        let n = average.requests_in_band;
+        let (operation, share) = (plain(&top.operation), percent(top.share));
+        let _ = writeln!(out, "    on average ({n} {}): {operation} {share}", requests(n));
     }
     let shown = if tail.operations.is_empty() { 3 } else { 1 };
     for slow in slowest(bands).iter().take(shown) {

@@ -108,7 +108,7 @@ impl Gathered {
                     (Event::Interval(_), None) => self.damaged += 1,
                     (Event::Warning(warning), _) => self.warnings.push(warning),
                     (Event::Failed(failure), _) => {
-                        self.warnings.push(Warning::new("failed", failure.message))
+                        self.warnings.push(Warning::new("failed", failure.message));
                     }
                     (Event::Listing(_) | Event::PhaseStarted { .. } | Event::Finished(_), _) => {}
                 }
@@ -200,7 +200,9 @@ mod tests {
 
     fn accumulated(intervals: &[Interval]) -> String {
         let mut stats = RunStats::default();
-        intervals.iter().for_each(|interval| stats.add(interval));
+        for interval in intervals {
+            stats.add(interval);
+        }
         totals(&stats)
     }
 
@@ -262,7 +264,7 @@ mod tests {
         // Lines: run, binary, reference, then the load's; the third of these is altered.
         let starts: Vec<usize> = (0..bytes.len()).filter(|at| *at == 0 || bytes[at - 1] == b'\n').collect();
         bytes[starts[5] + 30] ^= 0x20;
-        std::fs::write(folder.journal(), &bytes).unwrap();
+        fs::write_whole(&folder.journal(), &bytes).unwrap();
         let recovered = recover(&folder).unwrap();
         let without: Vec<Interval> = intervals
             .iter()
@@ -275,7 +277,7 @@ mod tests {
 
         // Without the line that names the binary, its intervals have no place, and that is said.
         bytes[starts[1] + 30] ^= 0x20;
-        std::fs::write(folder.journal(), &bytes).unwrap();
+        fs::write_whole(&folder.journal(), &bytes).unwrap();
         let recovered = recover(&folder).unwrap();
         assert!(recovered.binaries.is_empty());
         assert_eq!(recovered.damaged_lines, 2 + 120);
@@ -291,8 +293,9 @@ mod tests {
         let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
         let want: Vec<String> = (0..=4).map(|whole| accumulated(&intervals[..whole])).collect();
         // The last two lines, and the end of the one before.
-        for cut in ends[3]..=bytes.len() {
-            std::fs::write(folder.journal(), &bytes[..cut]).unwrap();
+        let journal = std::fs::OpenOptions::new().write(true).open(folder.journal()).unwrap();
+        for cut in (ends[3]..=bytes.len()).rev() {
+            journal.set_len(cut as u64).unwrap();
             let recovered = recover(&folder).unwrap();
             // A line is whole with its last character; the line feed may be missing.
             let whole = ends[2..].iter().filter(|end| cut >= **end).count();
@@ -308,7 +311,7 @@ mod tests {
         let target = tempfile::tempdir().unwrap();
         let folder = folder(target.path());
         let error = |bytes: &[u8]| {
-            std::fs::write(folder.journal(), bytes).unwrap();
+            fs::write_whole(&folder.journal(), bytes).unwrap();
             recover(&folder).unwrap_err().to_string()
         };
         assert!(recover(&folder).unwrap_err().to_string().contains("cannot open"));
@@ -317,12 +320,15 @@ mod tests {
         }
     }
 
-    fn interval() -> impl Strategy<Value = (bool, u64, Vec<(bool, u8, u64)>)> {
+    /// Of the load or not, its length, its samples: complete or not, which step, how long.
+    type Spec = (bool, u64, Vec<(bool, u8, u64)>);
+
+    fn interval() -> impl Strategy<Value = Spec> {
         let samples = proptest::collection::vec((any::<bool>(), 0_u8..3, 0_u64..70_000_000_000), 0..12);
         (any::<bool>(), 1_u64..3000, samples)
     }
 
-    fn build(specs: Vec<(bool, u64, Vec<(bool, u8, u64)>)>) -> Vec<Interval> {
+    fn build(specs: Vec<Spec>) -> Vec<Interval> {
         let mut at = 0;
         let mut intervals = Vec::new();
         for (load, length, samples) in specs {
