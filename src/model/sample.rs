@@ -99,7 +99,9 @@ pub(crate) fn intervals() -> Vec<Interval> {
 
 pub(crate) fn stats() -> RunStats {
     let mut stats = RunStats::default();
-    intervals().iter().for_each(|interval| stats.add(interval));
+    for interval in &intervals() {
+        stats.add(interval);
+    }
     stats
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct BinaryRun<'a> {
 }
 
 /// What became of the requests that were traced. All zero where nothing received spans.
+#[expect(clippy::struct_field_names, reason = "the names of `summary.json`")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) requests_traced: u64,

@@ -14,7 +14,8 @@ use crate::tool::build::build_services;
 use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
 use crate::tool::discover::Workspace;
 use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
-use crate::tool::receive::{self, Receiver, ReceiverCounts, STORE_BYTES, Signal};
+use crate::tool::receive::signal::Signal;
+use crate::tool::receive::{self, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
 use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
 

@@ -101,6 +101,17 @@ impl Receiver {
         Ok(Self { address, shared, stop, thread, forwarder })
     }
 
+    /// Where it listens, for gRPC and for HTTP.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> ReceiverCounts {
+        self.shared.counts()
+    }
+
     /// The base URL for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)

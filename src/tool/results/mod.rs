@@ -212,12 +212,11 @@ fn prune(runs: &Path, current: &RunId, keep: usize) -> Vec<ResultsError> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "strangers' files are written directly")]
-
     use std::fs;
 
     use super::*;
     use crate::model::sample;
+    use crate::sys::fs::write_whole;
     use crate::tool::report::json;
 
     fn id(n: u16) -> RunId {
@@ -255,12 +254,14 @@ mod tests {
     #[test]
     fn the_oldest_runs_beyond_the_limit_go_and_nothing_else() {
         let target = tempfile::tempdir().unwrap();
-        (2..=5).for_each(|n| drop(create(target.path(), n, 50)));
+        for n in 2..=5 {
+            create(target.path(), n, 50);
+        }
         let runs = runs_folder(target.path());
         let elsewhere = tempfile::tempdir().unwrap();
-        fs::write(elsewhere.path().join("kept"), "").unwrap();
+        write_whole(&elsewhere.path().join("kept"), b"").unwrap();
         fs::create_dir(runs.join("not a run id")).unwrap();
-        fs::write(runs.join(id(0).as_str()), "a file").unwrap();
+        write_whole(&runs.join(id(0).as_str()), b"a file").unwrap();
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(elsewhere.path(), runs.join(id(7).as_str())).unwrap();
@@ -291,7 +292,9 @@ mod tests {
         let find = |wanted| RunFolder::find(target.path(), wanted).map(|folder| folder.id().clone());
         let error = find(None).unwrap_err().to_string();
         assert!(error.contains("no runs are stored") && error.contains("`cargo loadtest`"), "{error}");
-        [3, 1, 2].iter().for_each(|n| drop(create(target.path(), *n, 50)));
+        for n in [3, 1, 2] {
+            create(target.path(), n, 50);
+        }
         assert_eq!(find(None).unwrap(), id(3));
         let [first, second] = [id(1), id(2)];
         assert_eq!(find(Some(first.as_str())).unwrap(), first);
