@@ -120,7 +120,7 @@ fn mark(specs: &mut [ServiceSpec]) {
 
 /// The command line that runs one test of this binary in a process of its own.
 fn as_role(role: &str, test: &str) -> Vec<OsString> {
-    let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+    let test = format!("{}::ends::{test}", module_path!().split_once("::").unwrap().1);
     // With one test thread, libtest writes the test's name in front of the first line.
     let args = ["--exact", &test, "--nocapture", "--test-threads=2"].map(OsString::from);
     let program = process::own_program().unwrap().into();

@@ -150,7 +150,7 @@ async fn a_service_that_ends_at_once_is_an_error_with_its_status() {
 async fn a_service_that_ends_during_the_run_is_reported() {
     let run = Run::new();
     let services =
-        run.start(vec![spec("stays", "exec sleep 600"), spec("a", "read x; kill -9 $$")]).await.unwrap();
+        run.start(vec![spec("stays", "exec sleep 600"), spec("a", "sleep 1; kill -9 $$")]).await.unwrap();
     let error = services.exited().await;
     assert_eq!(run.processes().len(), 1);
     services.stop().await;
