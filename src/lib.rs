@@ -29,6 +29,12 @@ pub mod prelude {
     pub use std::time::Duration;
 }
 
+/// The pages whose examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/scenarios.md")]
+mod pages {}
+
 #[doc(hidden)]
 #[cfg(feature = "cli")]
 pub mod __cli {

@@ -81,6 +81,7 @@ impl Prepared {
             // Milliseconds since 1970 leave 22 bits: a process would have to draw four million a millisecond to meet
             // the numbers of one that starts later.
             unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
+            untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
         };
         Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })

@@ -251,7 +251,13 @@ fn setups_and_teardown_run_once_and_are_in_no_figure() {
             Ok(())
         })
         .iterations_per_vu(3, 4);
-    let outcome = run(&server, scenario);
+    let scenarios = vec![scenario];
+    let plan = RunPlan { trace: TracePolicy::All, ..plan(Some(&server), &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    // Nothing is exported, so no iteration is traced; setups say that they are not.
+    let traceparents = server.seen().traceparents;
+    assert!(traceparents.iter().all(|header| header.ends_with("-00")), "{traceparents:?}");
+    assert!(traceparents.len() >= 4, "{traceparents:?}");
     let targets = server.seen().targets;
     assert_eq!((targets["/setup"], targets["/user-setup"], targets["/work"]), (1, 3, 12));
     assert_eq!(outcome.load().requests().count, 12);

@@ -62,7 +62,7 @@ impl<'v> Measured<'v> {
         bytes_sent: u64,
     ) -> Option<String> {
         self.bytes_sent = bytes_sent;
-        let trace = self.place.trace.as_ref()?;
+        let Some(trace) = self.place.trace.as_ref() else { return self.vu.untraced(self.span) };
         if trace.facts.is_some() {
             self.facts = Some(Box::new(RequestFacts {
                 name: self.name.clone(),

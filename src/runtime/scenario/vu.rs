@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Pause;
 use super::step::StepFuture;
-use crate::model::id::SpanId;
+use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::error::Result;
 use crate::runtime::http::{self, Request, Target};
 use crate::runtime::record::Shard;
@@ -23,6 +23,8 @@ pub(crate) struct RunFacts {
     pub(crate) env: BTreeMap<String, String>,
     /// The next of [`Vu::unique`]'s numbers.
     pub(crate) unique: AtomicU64,
+    /// Requests outside of iterations say that they are not traced, so that services make no traces of their own.
+    pub(crate) untraced: Option<TracePrefix>,
     /// What a request found wrong with the configuration that no load can mend: the run ends with it.
     pub(crate) misconfiguration: OnceLock<String>,
 }
@@ -184,6 +186,12 @@ impl Vu {
     /// What a user of the same scenario works with whose work is in no figure.
     pub(crate) fn without_figures(&self) -> VuParts {
         VuParts { shard: None, tracer: None, ..self.parts.clone() }
+    }
+
+    /// The `traceparent` of a request outside of any iteration; `None` where tracing is off.
+    pub(crate) fn untraced(&self, span: SpanId) -> Option<String> {
+        let prefix = self.parts.run.untraced?;
+        Some(traceparent(prefix.trace(fastrand::u64(1..)), span, false))
     }
 
     /// Ends the run soon, as wrongly configured. The first message counts.
