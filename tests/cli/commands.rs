@@ -49,15 +49,7 @@ fn the_report_of_a_stored_run_is_the_page_that_was_printed() {
 
 #[test]
 fn a_new_scenario_compiles_and_runs() {
-    let folder = workspace::of(&[
-        (
-            "Cargo.toml",
-            "[package]\nname = 'shop'\nversion = '0.1.0'\nedition = '2024'\n\n\
-             # As in the workspace `load`, so that both share what is built.\n\
-             [profile.release]\nopt-level = 1\ndebug = false\n",
-        ),
-        ("src/lib.rs", "//! A shop.\n"),
-    ]);
+    let folder = workspace::package("shop-of-one", &[]);
     tool(folder.path(), "new checkout --path").args([workspace::library()]).end().exits(0);
     let server = Server::start();
     let ended = tool(folder.path(), "checkout --vus 2 --iterations 2 --no-reference --base-url")

@@ -11,11 +11,11 @@ fn a_misspelt_key_is_told_with_its_line_and_the_nearest_key() {
     for (text, told) in [
         (
             "[profile.default]\nbase_url = 'http://127.0.0.1:1'\n",
-            "loadtest.toml:2:1: unknown key `profile.default.base_url`; did you mean `base-url`?",
+            "loadtest.toml:2:1: unknown key `profile.default.base_url`; did you mean `profile.default.base-url`?",
         ),
         (
             "\n\n[[service]]\nname = 'a'\ncomand = ['a']\n",
-            "loadtest.toml:5:1: unknown key `service.comand`; did you mean `command`?",
+            "loadtest.toml:5:1: unknown key `service.comand`; did you mean `service.command`?",
         ),
     ] {
         let folder = workspace::of(&[EMPTY, ("loadtest.toml", text)]);

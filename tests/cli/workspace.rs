@@ -41,6 +41,19 @@ pub(crate) fn members() -> &'static Path {
     &MEMBERS
 }
 
+/// As in the fixtures' manifests, so that all share what is built.
+const PROFILE: &str = "[profile.release]\nopt-level = 1\ndebug = false\n";
+
+/// A package for one test, which is its own workspace and has no scenario, with `files` as `(path, text)`.
+///
+/// In one target folder, cargo takes packages of different workspaces for the same one if their name and their path from
+/// the root are the same, so that each has a name of its own.
+pub(crate) fn package(name: &str, files: &[(&str, &str)]) -> TempDir {
+    let manifest = format!("[package]\nname = '{name}'\nversion = '0.1.0'\nedition = '2024'\n\n{PROFILE}");
+    let own = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "//! Nothing.\n")];
+    of(&[&own[..], files].concat())
+}
+
 /// A workspace for one test, from `(path, text)`, with this repository's lock file.
 pub(crate) fn of(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
