@@ -132,11 +132,12 @@ impl LoadModel {
                 format!("{executor} 0{targets} over {}", duration::format(self.duration()))
             }
             Self::SharedIterations { vus, iterations, .. } => {
-                format!("{executor} {iterations} by {vus} users")
+                format!("{executor} {iterations} by {}", users(*vus))
             }
-            Self::IterationsPerVu { vus, iterations, .. } => {
-                format!("{executor} {iterations} by each of {vus} users")
-            }
+            Self::IterationsPerVu { vus, iterations, .. } => match vus {
+                1 => format!("{executor} {iterations} by 1 user"),
+                _ => format!("{executor} {iterations} by each of {}", users(*vus)),
+            },
         }
     }
 
@@ -169,6 +170,10 @@ impl LoadModel {
             _ => Ok(()),
         }
     }
+}
+
+fn users(count: u32) -> String {
+    if count == 1 { "1 user".to_owned() } else { format!("{count} users") }
 }
 
 /// What flags, the environment or a profile put in place of a scenario's own load.

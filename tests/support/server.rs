@@ -9,38 +9,43 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// How long a connection may be idle unless a request says otherwise.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Requests whose head was read whole.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Of those, by the status that was sent.
-    pub status: BTreeMap<u16, u64>,
+    pub(crate) status: BTreeMap<u16, u64>,
     /// Path and query of each request, counted.
-    pub targets: BTreeMap<String, u64>,
+    pub(crate) targets: BTreeMap<String, u64>,
     /// The `traceparent` headers, in the order of arrival.
-    pub traceparents: Vec<String>,
-    pub connections: u64,
+    pub(crate) traceparents: Vec<String>,
+    pub(crate) connections: u64,
     /// Bodies, as they came.
-    pub bodies: Vec<String>,
+    pub(crate) bodies: Vec<String>,
 }
 
 /// The running server; it ends when dropped.
 ///
 /// - `/status/N` answers N, `/delay/MS` answers 200 after MS milliseconds, `/big/BYTES` with as many bytes,
 /// - `/close` answers and closes the connection without saying so, `/drop` closes without an answer,
+/// - `/idle/MS` answers and closes a connection on which nothing comes for so long,
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
 /// - anything else answers 200 `ok`.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     _stop: oneshot::Sender<()>,
 }
 
 impl Server {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -60,11 +65,11 @@ impl Server {
         Self { address, seen, _stop: stop }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -78,8 +83,9 @@ async fn accept(listener: TcpListener, seen: Arc<Mutex<Seen>>) {
 
 async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
     let _ = stream.set_nodelay(true);
-    let (mut buffer, mut bytes) = (Vec::new(), vec![0; 16 * 1024]);
-    while let Some((head, body)) = read_request(&mut stream, &mut buffer, &mut bytes).await {
+    let mut buffer = Vec::new();
+    let mut patience = PATIENCE;
+    while let Ok(Some((head, body))) = timeout(patience, read_request(&mut stream, &mut buffer)).await {
         let target = head.split_whitespace().nth(1).unwrap_or_default().to_owned();
         let header = |name: &str| {
             let line = head.lines().skip(1).find(|line| line.to_ascii_lowercase().starts_with(name));
@@ -104,6 +110,10 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 (200, b"late".to_vec(), None)
             }
+            ("idle", Some(millis)) => {
+                patience = Duration::from_millis(millis);
+                (200, b"ok".to_vec(), None)
+            }
             ("big", Some(bytes)) => (200, vec![b'x'; bytes as usize], None),
             ("short", _) => (200, b"abc".to_vec(), Some(10)),
             ("latin1", _) => (200, b"caf\xe9".to_vec(), None),
@@ -122,11 +132,7 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
 }
 
 /// A request's head, and its body by `content-length`.
-async fn read_request(
-    stream: &mut TcpStream,
-    buffer: &mut Vec<u8>,
-    bytes: &mut [u8],
-) -> Option<(String, String)> {
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
@@ -141,7 +147,8 @@ async fn read_request(
                 return Some((head, body));
             }
         }
-        match stream.read(bytes).await {
+        let mut bytes = [0; 16 * 1024];
+        match stream.read(&mut bytes).await {
             Ok(n) if n > 0 => buffer.extend_from_slice(&bytes[..n]),
             _ => return None,
         }

@@ -60,7 +60,8 @@ pub(super) async fn scenarios(
     flags: &Flags,
 ) -> Result<Found, Problem> {
     let workspace = workspace(call).await?;
-    // A mistake in the configuration is told before minutes of building.
+    // A mistake in the configuration is told before minutes of building, and where there is nothing to build.
+    config::load(&workspace.root, None, flags)?;
     let mut configs = BTreeMap::new();
     for target in &workspace.scenarios {
         if !configs.contains_key(&target.package_folder) {

@@ -138,13 +138,10 @@ pub(crate) async fn discover(cargo: &Cargo, flags: &CargoFlags) -> Result<Worksp
 
 pub(super) async fn read_metadata(cargo: &Cargo, flags: &CargoFlags) -> Result<Metadata, DiscoverError> {
     let mut command = cargo.command("metadata", flags);
-    let output = command
-        .args(["--no-deps", "--format-version", "1"])
-        .args(flags.feature_arguments())
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .await
-        .map_err(|source| DiscoverError::Start { program: cargo.program().to_owned(), source })?;
+    command.args(["--no-deps", "--format-version", "1"]).args(flags.feature_arguments());
+    let start = |source| DiscoverError::Start { program: cargo.program().to_owned(), source };
+    // Not `output()`, which would keep what cargo says to the user.
+    let output = command.spawn().map_err(start)?.wait_with_output().await.map_err(start)?;
     if !output.status.success() {
         return Err(DiscoverError::Metadata);
     }

@@ -1,0 +1,9 @@
+use loadtest::prelude::*;
+
+fn flow(_vu: &Vu) -> Result {
+    Ok(())
+}
+
+fn main() {
+    let _ = scenario("flow", flow);
+}

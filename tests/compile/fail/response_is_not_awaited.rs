@@ -1,0 +1,10 @@
+use loadtest::prelude::*;
+
+async fn flow(vu: &Vu) -> Result {
+    vu.get("/").send()?;
+    Ok(())
+}
+
+fn main() {
+    let _ = scenario("flow", flow);
+}
