@@ -295,6 +295,11 @@ impl<'c> Run<'c> {
             host_cpu_share: usage.host_cpu_share,
             spans_dropped: self.measured.iter().map(|one| one.spans_dropped).sum(),
             spans_refused: self.received.iter().map(|counts| counts.spans_refused).sum(),
+            not_forwarded: self
+                .received
+                .iter()
+                .map(|counts| counts.forward_failed + counts.forward_dropped)
+                .sum(),
             trace: Some(&trace),
         });
         let omitted = (self.traces_omitted > 0).then(|| {
