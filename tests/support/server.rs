@@ -10,6 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+/// What makes the server misbehave.
+const WORDS: [&str; 7] = ["status", "delay", "big", "close", "drop", "short", "latin1"];
+
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -32,6 +35,8 @@ pub(super) struct Seen {
 /// - `/close` answers and closes the connection without saying so, `/drop` closes without an answer,
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
 /// - anything else answers 200 `ok`.
+///
+/// Whatever stands before these words in the path is of no matter.
 #[derive(Debug)]
 pub(super) struct Server {
     pub address: SocketAddr,
@@ -94,7 +99,8 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
                 seen.bodies.push(body);
             }
         }
-        let mut parts = target.split('?').next().unwrap_or_default().trim_matches('/').split('/');
+        let path = target.split('?').next().unwrap_or_default();
+        let mut parts = path.split('/').skip_while(|part| !WORDS.contains(part));
         let (kind, value) =
             (parts.next().unwrap_or_default(), parts.next().and_then(|n| n.parse::<u64>().ok()));
         let (status, body, announced) = match (kind, value) {
