@@ -209,7 +209,7 @@ impl<'c> Run<'c> {
                 break;
             }
         }
-        self.received.push(session.end(self.stopper.wish().is_some()).await);
+        self.received.push(session.end(self.stopper).await);
         self.stopper.set_graceful(false);
     }
 
@@ -326,4 +326,4 @@ fn shown(folder: &RunFolder, call: &Invocation) -> String {
 
 /// How long spans may take to arrive once the load is over, and after an interruption.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-pub(super) const DRAIN_WHEN_STOPPED: Duration = Duration::from_secs(1);
+pub(super) const DRAIN_WHEN_STOPPED: Duration = Duration::from_millis(400);
