@@ -41,7 +41,7 @@ fn a_signal_during_the_load_keeps_the_results() {
                 run(&[scenario, "--profile", "family", "--duration", "60s"]).against(&server.url()).start();
             tool.wait_for(&format!("Running {scenario}"), 1);
             if scenario == "stuck" {
-                tool.wait_for("robust: stuck", 2);
+                tool.wait_for("robust: stuck", 1);
             }
             // Some of it is in the journal already, some is not.
             thread::sleep(Duration::from_millis(1200));
