@@ -14,6 +14,9 @@ use tokio::time::timeout;
 /// How long a connection may be idle unless a request says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What makes the server misbehave.
+const WORDS: [&str; 7] = ["status", "delay", "big", "close", "drop", "short", "latin1"];
+
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
@@ -37,6 +40,8 @@ pub(crate) struct Seen {
 /// - `/idle/MS` answers and closes a connection on which nothing comes for so long,
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
 /// - anything else answers 200 `ok`.
+///
+/// Whatever stands before these words in the path is of no matter.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -100,7 +105,8 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
                 seen.bodies.push(body);
             }
         }
-        let mut parts = target.split('?').next().unwrap_or_default().trim_matches('/').split('/');
+        let path = target.split('?').next().unwrap_or_default();
+        let mut parts = path.split('/').skip_while(|part| !WORDS.contains(part));
         let (kind, value) =
             (parts.next().unwrap_or_default(), parts.next().and_then(|n| n.parse::<u64>().ok()));
         let (status, body, announced) = match (kind, value) {

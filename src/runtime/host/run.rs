@@ -132,9 +132,12 @@ impl Prepared {
             Err(message) => Ended::Failed(message),
         };
         let worker_cpu = std::mem::take(&mut run.worker_cpu);
+        let traced = run.tracing.is_some();
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
-            export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+            if traced {
+                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+            }
             export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
         tell(match (facts.misconfiguration.get(), ended) {

@@ -1,6 +1,7 @@
 //! Spans that a scenario's own code makes with `tracing`: they join the trace of their iteration.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState, TracerProvider as _};
 use opentelemetry::{Context, KeyValue};
@@ -17,6 +18,9 @@ use crate::model::semconv;
 
 /// Where finished spans go, once a run has begun.
 static SINK: OnceLock<SpanSink> = OnceLock::new();
+
+/// The author has asked for the layer.
+static JOINED: AtomicBool = AtomicBool::new(false);
 
 /// The context in which spans become children of `span`.
 pub(crate) fn context(trace: TraceId, span: SpanId) -> Context {
@@ -41,6 +45,14 @@ pub fn tracing_layer<S>() -> impl Layer<S> + Send + Sync
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
 {
+    JOINED.store(true, Ordering::Relaxed);
+    layer()
+}
+
+fn layer<S>() -> impl Layer<S> + Send + Sync
+where
+    S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
     let provider =
         SdkTracerProvider::builder().with_id_generator(RandomIds).with_span_processor(ToQueue).build();
     let layer = tracing_opentelemetry::layer()
@@ -55,11 +67,12 @@ where
     }))
 }
 
-/// Installs the layer as the global subscriber; `false` when the author has set one.
+/// Installs the layer as the global subscriber; `false` when the author has set one without it.
 pub(crate) fn install(sink: SpanSink) -> bool {
     // A second run in one process goes on with the first one's queue.
     let _ = SINK.set(sink);
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(tracing_layer())).is_ok()
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer())).is_ok()
+        || JOINED.load(Ordering::Relaxed)
 }
 
 #[derive(Debug)]

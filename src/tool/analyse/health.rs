@@ -31,6 +31,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) spans_dropped: u64,
     /// Spans or traces that the receiver had no room for.
     pub(crate) spans_refused: u64,
+    /// OTLP requests that the forwarding target refused or did not take in time.
+    pub(crate) not_forwarded: u64,
     pub(crate) trace: Option<&'a Trace>,
 }
 
@@ -49,6 +51,7 @@ pub(crate) fn judge(seen: &Observed<'_>) -> Verdict {
     warnings.extend(generator_cpu(busiest));
     warnings.extend(cpu_shared(seen));
     warnings.extend(spans_lost(seen));
+    warnings.extend(not_forwarded(seen.not_forwarded));
     warnings.extend(seen.trace.and_then(not_joined));
     Verdict { valid: busiest <= WORKER_INVALID, warnings }
 }
@@ -118,6 +121,15 @@ fn spans_lost(seen: &Observed<'_>) -> Option<Warning> {
         );
         Warning::new("spans-dropped", text)
     })
+}
+
+fn not_forwarded(requests: u64) -> Option<Warning> {
+    let unit = if requests == 1 { "request" } else { "requests" };
+    let text = format!(
+        "{requests} OTLP {unit} did not reach the endpoint that spans and metrics are forwarded to: it refused them, or \
+         did not take them in time. This report has them all the same."
+    );
+    (requests > 0).then(|| Warning::new("not-forwarded", text))
 }
 
 fn not_joined(trace: &Trace) -> Option<Warning> {
@@ -212,14 +224,21 @@ mod tests {
             ..Trace::default()
         };
         let few = trace(989);
-        let seen = Observed { spans_dropped: 1, spans_refused: 7, trace: Some(&few), ..Observed::default() };
+        let seen = Observed {
+            spans_dropped: 1,
+            spans_refused: 7,
+            not_forwarded: 2,
+            trace: Some(&few),
+            ..Observed::default()
+        };
         let verdict = judge(&seen);
         let codes: Vec<_> = verdict.warnings.iter().map(|warning| warning.code.as_str()).collect();
-        assert_eq!((verdict.valid, codes), (true, vec!["spans-dropped", "not-joined"]));
+        assert_eq!((verdict.valid, codes), (true, vec!["spans-dropped", "not-forwarded", "not-joined"]));
         assert!(verdict.warnings[0].message.starts_with(
             "1 span could not be sent by the scenario process, 7 spans found the receiver full:"
         ));
-        assert!(verdict.warnings[1].message.starts_with(
+        assert!(verdict.warnings[1].message.starts_with("2 OTLP requests did not reach"));
+        assert!(verdict.warnings[2].message.starts_with(
             "989 of 1000 traced requests (98%) were joined with all their server spans \
              (not: no-server-span 7, orphan-span 4)."
         ));

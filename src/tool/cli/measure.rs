@@ -119,13 +119,26 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         },
         |event| listener.borrow_mut().take(&event),
     );
-    let (ended, service_problem) = accompany(driving, session, stopper, &stop, &mut collector).await;
+    let (ended, mut service_problem) = accompany(driving, session, stopper, &stop, &mut collector).await;
     sampler.load_ends();
     listener.borrow().live.finish();
     drop(listener);
     let stopped = stopper.wish().is_some() || service_problem.is_some();
+    let at_most = match (traced, stopped || ended.is_err()) {
+        (false, _) => Duration::ZERO,
+        (true, false) => DRAIN,
+        (true, true) => DRAIN_WHEN_STOPPED,
+    };
+    tokio::select! {
+        biased;
+        error = session.services.exited(), if service_problem.is_none() => {
+            service_problem = Some(Problem::from(error));
+        }
+        _ = stopper.wished(), if !stopped => {}
+        () = drain(session, &mut collector, at_most) => {}
+    }
+    let stopped = stopper.wish().is_some() || service_problem.is_some();
     if traced {
-        drain(session, &mut collector, if stopped { DRAIN_WHEN_STOPPED } else { DRAIN }).await;
         session.receiver.finish(|trace| collector.take(trace));
         measured.warnings.extend(collector.doubt());
         measured.joined = collector.joined();

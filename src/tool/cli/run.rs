@@ -209,7 +209,7 @@ impl<'c> Run<'c> {
                 break;
             }
         }
-        self.received.push(session.end(self.stopper.wish().is_some()).await);
+        self.received.push(session.end(self.stopper).await);
         self.stopper.set_graceful(false);
     }
 
@@ -295,6 +295,11 @@ impl<'c> Run<'c> {
             host_cpu_share: usage.host_cpu_share,
             spans_dropped: self.measured.iter().map(|one| one.spans_dropped).sum(),
             spans_refused: self.received.iter().map(|counts| counts.spans_refused).sum(),
+            not_forwarded: self
+                .received
+                .iter()
+                .map(|counts| counts.forward_failed + counts.forward_dropped)
+                .sum(),
             trace: Some(&trace),
         });
         let omitted = (self.traces_omitted > 0).then(|| {
@@ -321,4 +326,4 @@ fn shown(folder: &RunFolder, call: &Invocation) -> String {
 
 /// How long spans may take to arrive once the load is over, and after an interruption.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-pub(super) const DRAIN_WHEN_STOPPED: Duration = Duration::from_secs(1);
+pub(super) const DRAIN_WHEN_STOPPED: Duration = Duration::from_millis(400);

@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::Invocation;
 use super::problem::Problem;
+use super::stop::Stopper;
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::plan::TracePolicy;
 use crate::model::verdict::Outcome;
@@ -104,9 +109,27 @@ impl Session {
     }
 
     /// Ends the services, and then the receiver, so that their last spans are still counted.
-    pub(super) async fn end(self, stopped: bool) -> ReceiverCounts {
-        self.services.stop().await;
-        self.receiver.stop(if stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
+    pub(super) async fn end(self, stopper: &Stopper) -> ReceiverCounts {
+        let Self { receiver, services, base_url: _ } = self;
+        services.stop().await;
+        let so_far = receiver.counts();
+        let flush = if stopper.wish().is_some() { FLUSH_WHEN_STOPPED } else { FLUSH };
+        let (tell, told) = oneshot::channel();
+        // Not the runtime's own pool, which would be waited for, whoever has lost patience.
+        let stopping = thread::Builder::new()
+            .name("receiver-stop".to_owned())
+            .spawn(move || tell.send(receiver.stop(flush)));
+        if stopping.is_err() {
+            return so_far;
+        }
+        let impatience = async {
+            stopper.wished().await;
+            sleep(FLUSH_WHEN_STOPPED).await;
+        };
+        tokio::select! {
+            counts = told => counts.unwrap_or(so_far),
+            () = impatience => so_far,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::DriveError;
 use crate::model::event::{Event, Finished};
@@ -39,7 +39,7 @@ pub(crate) type Stop = watch::Receiver<bool>;
 
 /// Asks the process which scenarios it has.
 pub(crate) async fn list(launch: &Launch) -> Result<Vec<ScenarioInfo>, DriveError> {
-    let mut talk = Talk::begin(launch, Instruction::List).await?;
+    let mut talk = Talk::begin(launch, Instruction::List, |_| {}).await?;
     loop {
         match talk.next().await? {
             Some(Event::Listing(infos)) => {
@@ -53,7 +53,7 @@ pub(crate) async fn list(launch: &Launch) -> Result<Vec<ScenarioInfo>, DriveErro
     }
 }
 
-/// Has the process carry out `plan`; hands every event on, and its process id first.
+/// Has the process carry out `plan`; hands every event on, and its process id before it can do anything.
 ///
 /// The last event is in the result: how it finished, or why it failed.
 pub(crate) async fn run(
@@ -63,8 +63,18 @@ pub(crate) async fn run(
     started: impl FnOnce(u32),
     mut on_event: impl FnMut(Event),
 ) -> Result<Finished, DriveError> {
-    let mut talk = Talk::begin(launch, Instruction::Run(plan)).await?;
-    started(talk.pid);
+    let stopped_in_vain = async {
+        match stop.clone().wait_for(|stop| *stop).await {
+            Ok(_) => sleep(STOP).await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    let mut talk = tokio::select! {
+        begun = Talk::begin(launch, Instruction::Run(plan), started) => begun?,
+        () = stopped_in_vain => {
+            return Err(DriveError::Silent { target: launch.target.clone(), within: STOP });
+        }
+    };
     let mut give_up: Option<Instant> = None;
     loop {
         let patience = async {
@@ -96,7 +106,6 @@ pub(crate) async fn run(
 /// A process that has said hello.
 struct Talk {
     target: String,
-    pid: u32,
     child: Child,
     stream: TcpStream,
     decoder: Decoder,
@@ -104,7 +113,11 @@ struct Talk {
 }
 
 impl Talk {
-    async fn begin(launch: &Launch, instruction: Instruction) -> Result<Self, DriveError> {
+    async fn begin(
+        launch: &Launch,
+        instruction: Instruction,
+        started: impl FnOnce(u32),
+    ) -> Result<Self, DriveError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(DriveError::Socket)?;
         let address = listener.local_addr().map_err(DriveError::Socket)?;
         let token = format!("{:032x}", fastrand::u128(..));
@@ -123,6 +136,9 @@ impl Talk {
         let mut child = command
             .spawn()
             .map_err(|source| DriveError::Spawn { executable: launch.executable.clone(), source })?;
+        if let Some(pid) = child.id() {
+            started(pid);
+        }
         let target = launch.target.clone();
         let (mut stream, decoder, hello) = tokio::select! {
             // A process that says hello and ends at once has still said hello.
@@ -133,7 +149,10 @@ impl Talk {
             },
             status = child.wait() => {
                 let status = status.map_err(|source| DriveError::Connection { target: target.clone(), source })?;
-                return Err(DriveError::NoHello { target, status });
+                return Err(match status.code() {
+                    Some(_) => DriveError::NoHello { target, status },
+                    None => DriveError::Died { target, status },
+                });
             }
         };
         if hello.protocol != VERSION {
@@ -146,7 +165,7 @@ impl Talk {
             });
         }
         send(&mut stream, &target, &Frame::Instruction(Box::new(instruction))).await?;
-        Ok(Self { target, pid: hello.pid, child, stream, decoder, bytes: vec![0; 64 * 1024].into() })
+        Ok(Self { target, child, stream, decoder, bytes: vec![0; 64 * 1024].into() })
     }
 
     /// The next event; `None` when the process has closed the connection. Cancel safe.

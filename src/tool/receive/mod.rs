@@ -117,6 +117,10 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
+    pub(crate) fn counts(&self) -> ReceiverCounts {
+        self.shared.counts()
+    }
+
     /// How far the run's spans have come in. At the end of a run, wait until this stops changing.
     pub(crate) fn progress(&self) -> Progress {
         self.shared.ingest(|ingest| ingest.store.progress())

@@ -1,0 +1,12 @@
+//! What leaves the tool over OTLP, seen by an endpoint that it forwards to, and by the servers under test.
+#![cfg(target_os = "linux")]
+
+mod forward;
+mod metrics;
+#[path = "../support/server.rs"]
+mod server;
+mod sink;
+mod subscriber;
+#[path = "../support/tool.rs"]
+mod tool;
+mod traces;
