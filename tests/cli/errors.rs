@@ -94,5 +94,8 @@ fn a_misspelt_variable_of_the_environment_is_told_with_the_nearest() {
 #[test]
 fn a_folder_outside_any_workspace_is_told() {
     let nowhere = tempfile::tempdir().unwrap();
-    tool(nowhere.path(), "list").end().exits(2).says(&["could not find `Cargo.toml`", "is this folder in a cargo workspace?"]);
+    tool(nowhere.path(), "list")
+        .end()
+        .exits(2)
+        .says(&["could not find `Cargo.toml`", "is this folder in a cargo workspace?"]);
 }

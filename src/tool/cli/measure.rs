@@ -45,6 +45,32 @@ pub(super) struct Measured {
     pub(super) worker_cpu: Vec<f64>,
 }
 
+impl Measured {
+    fn nothing(binary: &Binary) -> Self {
+        Self {
+            package: binary.target.package.clone(),
+            scenarios: binary.scenarios.clone(),
+            stats: RunStats::default(),
+            warnings: Vec::new(),
+            attribution: Vec::new(),
+            joined: Joined::default(),
+            spans_dropped: 0,
+            worker_cpu: Vec::new(),
+        }
+    }
+
+    /// Says where the time went, and keeps some whole traces.
+    fn explain(&mut self, collector: Collector, archive: &mut SpanArchive) {
+        self.warnings.extend(collector.doubt());
+        self.joined = collector.joined();
+        self.attribution = collector.attributions(&self.package, &self.stats);
+        if let Err(error) = collector.archive(archive) {
+            let message = format!("some traces could not be kept: {error}");
+            self.warnings.push(Warning::new("archive", message));
+        }
+    }
+}
+
 pub(super) struct Inputs<'r> {
     pub(super) call: &'r Invocation,
     pub(super) message_format: MessageFormat,
@@ -72,16 +98,7 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         sampler,
         archive,
     } = inputs;
-    let mut measured = Measured {
-        package: binary.target.package.clone(),
-        scenarios: binary.scenarios.clone(),
-        stats: RunStats::default(),
-        warnings: Vec::new(),
-        attribution: Vec::new(),
-        joined: Joined::default(),
-        spans_dropped: 0,
-        worker_cpu: Vec::new(),
-    };
+    let mut measured = Measured::nothing(binary);
     let plan = match plan(session, binary, identity, resource) {
         Ok(plan) => plan,
         Err(problem) => return (measured, Some(problem)),
@@ -140,14 +157,7 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
     let stopped = stopper.wish().is_some() || service_problem.is_some();
     if traced {
         session.receiver.finish(|trace| collector.take(trace));
-        measured.warnings.extend(collector.doubt());
-        measured.joined = collector.joined();
-        measured.attribution = collector.attributions(&measured.package, &measured.stats);
-        if let Err(error) = collector.archive(archive) {
-            measured
-                .warnings
-                .push(Warning::new("archive", format!("some traces could not be kept: {error}")));
-        }
+        measured.explain(collector, archive);
     }
     let problem = match ended {
         Ok(finished) => {

@@ -107,11 +107,6 @@ impl Receiver {
         self.address
     }
 
-    #[cfg(test)]
-    pub(crate) fn counts(&self) -> ReceiverCounts {
-        self.shared.counts()
-    }
-
     /// The base URL for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)

@@ -16,7 +16,7 @@ fn ours(tree: &Tree) -> impl Iterator<Item = &File> {
 }
 
 pub(super) fn is_fixture(path: &str) -> bool {
-    path.split('/').any(|part| part == "fixtures" || part == "ui")
+    path.split('/').any(|part| matches!(part, "fixtures" | "fail"))
 }
 
 pub(super) fn every_file_parses(tree: &Tree) -> Vec<Finding> {
