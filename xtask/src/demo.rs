@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
+use crate::claims;
 use crate::process;
 use crate::summary::{Runs, Summary};
 
@@ -36,13 +37,24 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
     println!("\n== bcrypt cost 10\n");
     let code = load(&tool, &blog, &["--profile", "cost10"])?;
-    if code != 0 {
-        bail!("the run at cost 10 ended with exit code {code}");
+    match code {
+        0 => {}
+        THRESHOLD_FAILED => {
+            println!("\nA threshold failed here, too: this machine is slow, or busy with other things.");
+        }
+        _ => bail!("the run at cost 10 ended with exit code {code}"),
     }
     let after = Summary::read(&runs.added()?)?;
 
     println!("\n== the difference\n");
     print!("{}", difference(&before, &after));
+
+    println!("\n== what the demo is to show\n");
+    let claims = claims::of(&before, &after);
+    for claim in &claims {
+        println!("  {} {}: {}", if claim.holds { "✓" } else { "✗" }, claim.what, claim.seen);
+    }
+    ensure!(claims.iter().all(|claim| claim.holds), "not all of it was shown");
     Ok(())
 }
 

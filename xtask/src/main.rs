@@ -7,6 +7,7 @@
 
 mod bench;
 mod ci;
+mod claims;
 mod demo;
 mod process;
 mod summary;

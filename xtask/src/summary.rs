@@ -12,10 +12,23 @@ const SCHEMA: &str = "loadtest.summary/1";
 #[derive(Debug, Deserialize)]
 pub(crate) struct Summary {
     schema: String,
+    #[serde(default)]
+    pub(crate) run: Run,
     pub(crate) totals: Totals,
     pub(crate) steps: Vec<Step>,
     #[serde(default)]
     pub(crate) attribution: Vec<Attribution>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Run {
+    #[serde(default)]
+    pub(crate) trace: Trace,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Trace {
+    pub(crate) requests_joined_share: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,11 +55,17 @@ pub(crate) struct Latency {
 pub(crate) struct Attribution {
     pub(crate) step: String,
     pub(crate) band: String,
+    #[serde(default)]
+    pub(crate) requests_in_band: u64,
+    #[serde(default)]
+    pub(crate) mean_ms: f64,
     pub(crate) operations: Vec<Operation>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Operation {
+    #[serde(default)]
+    pub(crate) service: String,
     pub(crate) operation: String,
     pub(crate) critical_ms: f64,
 }

@@ -1,11 +1,9 @@
 //! "where the time goes": the attribution of each step as text.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Style;
 use crate::model::plain::plain;
-use crate::model::stats::StepKind;
 use crate::model::summary::{Attribution, Band, Health, Operation, Summary};
 use crate::model::table::{Labels, ms};
 
@@ -36,18 +34,21 @@ pub(super) fn section(summary: &Summary, style: Style) -> String {
         let _ = writeln!(out, "  not joined: {count} {} ({})", requests(*count), plain(reason));
     }
     let labels = Labels::of(summary);
-    for bands in by_step(&summary.attribution).values() {
-        step(&mut out, bands, labels, &summary.health, style);
+    for bands in by_step(&summary.attribution) {
+        step(&mut out, &bands, labels, &summary.health, style);
     }
     out
 }
 
-/// The bands of each step, in the order of the table: by scenario, requests before timed steps.
-fn by_step(all: &[Attribution]) -> BTreeMap<(&str, &str, StepKind, &str), Vec<&Attribution>> {
-    let mut steps: BTreeMap<_, Vec<_>> = BTreeMap::new();
+/// The bands of each step, in the order of the summary.
+fn by_step(all: &[Attribution]) -> Vec<Vec<&Attribution>> {
+    let key = |one: &Attribution| (one.package.clone(), one.scenario.clone(), one.kind, one.step.clone());
+    let mut steps: Vec<Vec<&Attribution>> = Vec::new();
     for one in all {
-        let key = (one.package.as_str(), one.scenario.as_str(), one.kind, one.step.as_str());
-        steps.entry(key).or_default().push(one);
+        match steps.iter_mut().find(|bands| bands.first().is_some_and(|first| key(first) == key(one))) {
+            Some(bands) => bands.push(one),
+            None => steps.push(vec![one]),
+        }
     }
     steps
 }
