@@ -137,7 +137,8 @@ fn not_joined(trace: &Trace) -> Option<Warning> {
     let Trace { requests_traced, requests_joined, .. } = trace;
     let text = format!(
         "{requests_joined} of {requests_traced} traced requests ({}) were joined with all their server spans{}. \
-         `cargo loadtest doctor` says which link is missing.",
+         A service joins when it takes the `traceparent` of a request over, and exports its spans to the \
+         OTEL_EXPORTER_OTLP_ENDPOINT in its environment.",
         // Never rounded up to a share that would be no cause to warn.
         percent((share * 100.0).floor() / 100.0),
         reasons(&trace.not_joined),

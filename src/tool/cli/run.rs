@@ -228,7 +228,7 @@ impl<'c> Run<'c> {
         self.folder.tidy()?;
         if self.args.message_format == MessageFormat::Json {
             console.out(&json::line(&Message::RunFinished { run: &summary.run.id, summary: &summary }));
-        } else if !self.measured.is_empty() {
+        } else if self.began() {
             let columns = self.args.columns.columns();
             let options = text::Options { columns, style: console.style(), ..text::Options::default() };
             console.out(&format!("\n{}", text::report(&summary, &options)));
@@ -237,11 +237,17 @@ impl<'c> Run<'c> {
         for problem in &self.problems {
             console.error(&problem.message, problem.hint);
         }
-        let told = !self.problems.is_empty() && self.measured.is_empty();
+        // Without a load, what the load did not do is no news.
+        let told = !self.problems.is_empty() && !self.began();
         for failure in text::failures(&summary).iter().filter(|_| !told) {
             console.error(failure, None);
         }
         Ok(summary.exit_code)
+    }
+
+    /// Whether any load was measured.
+    fn began(&self) -> bool {
+        self.measured.iter().any(|measured| !measured.stats.load.is_empty())
     }
 
     fn summary(&self) -> Summary {

@@ -20,7 +20,7 @@ use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal}
 use crate::tool::discover::Workspace;
 use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
 use crate::tool::receive::signal::Signal;
-use crate::tool::receive::{self, Receiver, ReceiverCounts, STORE_BYTES};
+use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
 use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
 
@@ -60,12 +60,18 @@ impl Session {
             let at = &target.endpoint;
             call.console.status("Forwarding", &format!("spans and metrics to {} ({})", at.value, at.source));
         }
+        let elsewhere = services.is_empty() && config.trace.value != TracePolicy::Off;
         let receiver = Receiver::start(receive::Options {
+            port: elsewhere.then_some(OTLP_PORT),
             run: identity.run.clone(),
             trace_prefix: identity.trace_prefix,
             store_bytes: STORE_BYTES,
             forward,
         })?;
+        if elsewhere {
+            let text = "spans of services that have OTEL_EXPORTER_OTLP_ENDPOINT";
+            call.console.status("Receiving", &format!("{text}={} in their environment", receiver.endpoint()));
+        }
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
         let specs = services
             .iter()

@@ -33,11 +33,16 @@ use forward::{ForwardError, ForwardOptions, Forwarder};
 use server::{Ingest, Shared};
 use store::{CompletedTrace, Progress, SpanStore};
 
+/// The registered port of OTLP: what exports to the default endpoint arrives here.
+pub(crate) const OTLP_PORT: u16 = 4317;
+
 /// How much of the spans of traces that are not complete is kept by default.
 pub(crate) const STORE_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
+    /// The port to listen on, if it is free; else, and with `None`, any that is.
+    pub(crate) port: Option<u16>,
     /// Whose resource attribute `loadtest.run.id` may speak of the load.
     pub(crate) run: RunId,
     /// Whose traces are kept.
@@ -69,9 +74,9 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Listens on a free port of 127.0.0.1, on a thread of its own.
+    /// Listens on a port of 127.0.0.1, on a thread of its own.
     pub(crate) fn start(options: Options) -> Result<Self, ReceiveError> {
-        let (listener, address) = server::listen().map_err(ReceiveError::Listen)?;
+        let (listener, address) = server::listen(options.port).map_err(ReceiveError::Listen)?;
         let counters = Arc::new(Counters::default());
         let (forwarder, queue) = options
             .forward

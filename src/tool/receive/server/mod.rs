@@ -173,8 +173,10 @@ fn is_loopback(authority: &Authority, port: u16) -> bool {
 }
 
 /// Listens on a free port of the loopback address.
-pub(super) fn listen() -> std::io::Result<(std::net::TcpListener, SocketAddr)> {
-    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+/// On `port`, or, where that is taken or none is preferred, on a free one.
+pub(super) fn listen(port: Option<u16>) -> std::io::Result<(std::net::TcpListener, SocketAddr)> {
+    let bind = |port| std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port));
+    let listener = bind(port.unwrap_or(0)).or_else(|_| bind(0))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     Ok((listener, address))

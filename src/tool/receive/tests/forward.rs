@@ -218,7 +218,7 @@ fn what_cannot_be_forwarded_to_is_said_at_the_start() {
         let mut options = ForwardOptions::all_to(ForwardProtocol::Http, endpoint);
         options.headers = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let forward = Some(options);
-        Receiver::start(Options { run: run(), trace_prefix: prefix(), store_bytes: 1, forward })
+        Receiver::start(Options { port: None, run: run(), trace_prefix: prefix(), store_bytes: 1, forward })
     };
     for (endpoint, headers, part) in [
         ("127.0.0.1:4317", &[][..], "http:// or https://"),

@@ -286,9 +286,14 @@ async fn a_flood_of_foreign_spans_is_counted_and_leaves_room_for_ours() {
 #[tokio::test]
 async fn a_flood_of_our_own_traces_is_refused_by_whole_traces_within_the_budget() {
     let budget = 256 << 10;
-    let receiver =
-        Receiver::start(Options { run: run(), trace_prefix: prefix(), store_bytes: budget, forward: None })
-            .unwrap();
+    let receiver = Receiver::start(Options {
+        port: None,
+        run: run(),
+        trace_prefix: prefix(),
+        store_bytes: budget,
+        forward: None,
+    })
+    .unwrap();
     let names = "x".repeat(1000);
     for batch in 0..20 {
         let spans =

@@ -32,8 +32,14 @@ fn start() -> Receiver {
 }
 
 fn start_with(forward: Option<ForwardOptions>) -> Receiver {
-    Receiver::start(Options { run: run(), trace_prefix: prefix(), store_bytes: STORE_BYTES, forward })
-        .unwrap()
+    Receiver::start(Options {
+        port: None,
+        run: run(),
+        trace_prefix: prefix(),
+        store_bytes: STORE_BYTES,
+        forward,
+    })
+    .unwrap()
 }
 
 fn client() -> reqwest::Client {
