@@ -222,13 +222,13 @@ impl<'c> Run<'c> {
     /// Writes and prints the results.
     fn report(self) -> Result<u8, Problem> {
         let console = self.call.console;
-        let summary = self.summary();
+        let (summary, began) = (self.summary(), self.began());
         self.recorder.finish()?;
         self.folder.write("summary.json", &json::summary(&summary))?;
         self.folder.tidy()?;
         if self.args.message_format == MessageFormat::Json {
             console.out(&json::line(&Message::RunFinished { run: &summary.run.id, summary: &summary }));
-        } else if self.began() {
+        } else if began {
             let columns = self.args.columns.columns();
             let options = text::Options { columns, style: console.style(), ..text::Options::default() };
             console.out(&format!("\n{}", text::report(&summary, &options)));
@@ -238,7 +238,7 @@ impl<'c> Run<'c> {
             console.error(&problem.message, problem.hint);
         }
         // Without a load, what the load did not do is no news.
-        let told = !self.problems.is_empty() && !self.began();
+        let told = !self.problems.is_empty() && !began;
         for failure in text::failures(&summary).iter().filter(|_| !told) {
             console.error(failure, None);
         }
