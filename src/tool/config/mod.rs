@@ -1,6 +1,6 @@
 //! The configuration: `loadtest.toml`, profiles, environment and flags, in layers; and where each value came from.
 //!
-//! [`resolve`] is pure. [`load`] reads the files and the environment for it.
+//! [`resolve`] is pure. [`load()`] reads the files and the environment for it.
 
 mod env;
 mod error;

@@ -2,7 +2,7 @@
 //! is read again.
 //!
 //! [`RunFolder::create`] makes the folder of a new run and removes the oldest ones; [`RunFolder::find`] finds a stored
-//! one. During the run a [`Recorder`] takes every event, so that [`recover`] can make a summary of a run that was killed.
+//! one. During the run a [`Recorder`] takes every event, so that [`recover()`] can make a summary of a run that was killed.
 
 mod histograms;
 mod journal;
