@@ -59,16 +59,16 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) settings: SettingArgs,
     /// Build everything, run nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(super) no_run: bool,
     /// Do not start the configured services
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(super) no_services: bool,
     /// What to do when no scenario matches
-    #[arg(long, value_name = "ACTION", default_value = "fail")]
+    #[arg(long, help_heading = "Run", value_name = "ACTION", default_value = "fail")]
     pub(super) no_tests: NoTests,
     /// The form of the output on stdout
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
     pub(super) message_format: MessageFormat,
     #[command(flatten)]
     pub(super) columns: ColumnArgs,
@@ -120,6 +120,7 @@ pub(super) struct SettingArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
 pub(super) struct ColumnArgs {
     /// The table's columns, such as count,avg,p90,max
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -193,10 +194,10 @@ pub(super) struct ListArgs {
     #[command(flatten)]
     pub(super) settings: SettingArgs,
     /// What to do when no scenario matches
-    #[arg(long, value_name = "ACTION", default_value = "fail")]
+    #[arg(long, help_heading = "Run", value_name = "ACTION", default_value = "fail")]
     pub(super) no_tests: NoTests,
     /// The form of the output on stdout
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
     pub(super) message_format: MessageFormat,
     #[command(flatten)]
     pub(super) cargo: CargoArgs,
@@ -223,7 +224,7 @@ pub(super) struct ConfigArgs {
     #[command(flatten)]
     pub(super) settings: SettingArgs,
     /// The form of the output on stdout
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
     pub(super) message_format: MessageFormat,
     #[command(flatten)]
     pub(super) cargo: CargoArgs,
@@ -238,7 +239,7 @@ pub(super) struct ReportArgs {
     #[arg(long)]
     pub(super) recover: bool,
     /// The form of the output on stdout
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
     pub(super) message_format: MessageFormat,
     #[command(flatten)]
     pub(super) columns: ColumnArgs,
