@@ -30,7 +30,7 @@ fn where_the_time_went_sums_to_the_mean() {
             .end()
             .exits(0);
     let summary = ended.summary();
-    assert_eq!(number(&summary["run"]["trace"]["requests_joined_share"]), 1.0, "{ended}");
+    assert_eq!(summary["run"]["trace"]["requests_joined_share"], 1.0, "{ended}");
     let attribution = summary["attribution"].as_array().unwrap();
     let bands: Vec<_> = attribution.iter().map(|part| part["band"].as_str().unwrap()).collect();
     assert_eq!(bands, ["slower-half", "all"], "{ended}");

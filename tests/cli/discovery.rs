@@ -7,11 +7,15 @@ use crate::tool::tool;
 use crate::workspace;
 
 #[test]
-fn all_scenarios_of_a_virtual_workspace_are_listed_beside_a_package_that_does_not_compile() {
-    let ended = tool(workspace::members(), "list --workspace --exclude forgotten").end().exits(0);
+fn all_scenarios_of_a_virtual_workspace_are_listed_beside_packages_that_cannot_be_used() {
+    let ended = tool(workspace::members(), "list").end().exits(0);
     let ended = ended.prints(&["blog::auth", "naive-shop::auth", "outside::far"]);
     assert!(!ended.stdout.contains("broken::"), "{ended}");
-    ended.says(&["no_such_function", "broken"]);
+    ended.says(&[
+        "cannot find value `no_such_function`",
+        "warning: left-out: could not build broken::broken",
+        "warning: left-out: forgotten::forgotten ended",
+    ]);
 }
 
 #[test]
@@ -33,27 +37,26 @@ fn one_name_in_several_packages_is_several_scenarios() {
 fn a_package_that_does_not_compile_ends_only_a_run_that_asks_for_it() {
     let server = Server::start();
     let run = |filter: &str| {
-        tool(
-            workspace::members(),
-            &format!("run --workspace --exclude forgotten --no-reference {filter} --base-url"),
-        )
-        .args([server.url()])
-        .end()
+        tool(workspace::members(), &format!("run {filter} --no-reference --base-url"))
+            .args([server.url()])
+            .end()
     };
-    run("broken").exits(101).says(&["could not build broken::broken"]);
-    run("").exits(101).says(&["could not build broken::broken"]);
+    run("broken").exits(101).says(&["error: could not build broken::broken"]);
+    run("--workspace --exclude forgotten").exits(101).says(&["could not build broken::broken"]);
     assert_eq!(server.seen().requests, 0);
-    run("outside::far").exits(0);
+    run("outside::far").exits(0).says(&["warning: left-out: could not build broken::broken"]);
     assert_eq!(server.seen().targets["/outside"], 2);
 }
 
 #[test]
 fn a_forgotten_harness_is_told_with_what_to_do() {
-    tool(workspace::members(), "run -p forgotten").end().exits(102).says(&[
-        "forgotten::forgotten ended",
-        "without a word",
-        "help: add `harness = false` to its [[bench]] entry in Cargo.toml",
-    ]);
+    for arguments in ["run -p forgotten", "run forgotten"] {
+        tool(workspace::members(), arguments).end().exits(102).says(&[
+            "forgotten::forgotten ended",
+            "without a word",
+            "help: add `harness = false` to its [[bench]] entry in Cargo.toml",
+        ]);
+    }
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! The real program on real workspaces, against a server that counts.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![expect(clippy::disallowed_methods, reason = "the rule is for the crate, and these tests are beside it")]
 
 mod adding_up;
 mod commands;

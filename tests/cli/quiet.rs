@@ -40,6 +40,26 @@ fn nextest_of_all_targets_starts_no_load() {
 }
 
 #[test]
+fn the_same_binary_runs_when_it_is_told_to() {
+    for (arguments, told) in [("-- --run", "0"), ("", "1")] {
+        let server = Server::start();
+        let line = format!("bench -p scenarios --bench trouble {arguments}");
+        let ended = program(CARGO, workspace::load(), &line)
+            .env("LOADTEST_BASE_URL", server.url())
+            .env("LOADTEST_ITERATIONS", "2")
+            .env("LOADTEST_VUS", "1")
+            .env("LOADTEST_RUN", told)
+            .end()
+            .prints(&["GET /latin1", "totals: 8 requests, 2 errors"]);
+        assert_eq!(
+            server.seen().requests,
+            8 + 4 * 5,
+            "two iterations and five alone of each scenario: {ended}"
+        );
+    }
+}
+
+#[test]
 fn a_child_that_inherits_the_environment_of_a_scenario_starts_no_load() {
     let server = Server::start();
     let ended = run("child", &server).end().exits(0);

@@ -74,6 +74,18 @@ fn a_service_may_log_megabytes_that_nobody_reads() {
 }
 
 #[test]
+fn proxies_of_the_environment_stand_neither_before_services_nor_before_the_receiver() {
+    // Nobody listens there.
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut call = tool(workspace::load(), "run -p scenarios ::thirty --no-reference --profile sound");
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        call = call.env(name, format!("http://{unused}"));
+    }
+    let ended = call.end().exits(0);
+    assert_eq!(ended.summary()["run"]["trace"]["requests_joined"], 30, "{ended}");
+}
+
+#[test]
 fn a_span_that_ends_before_it_starts_does_no_harm() {
     let ended = with_service("backwards").exits(0);
     let summary = ended.summary();

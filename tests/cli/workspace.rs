@@ -71,10 +71,14 @@ fn copy_fixture(name: &str, to: &Path) -> io::Result<()> {
     let from = library().join("tests/fixtures").join(name);
     copy(&from, to)?;
     let root = if to.join("Cargo.toml").exists() { to.to_owned() } else { to.join("root") };
-    // Cargo takes what it needs of it, so that fixtures use the very versions that the repository does.
-    if !root.join("Cargo.lock").exists() {
-        fs::copy(library().join("Cargo.lock"), root.join("Cargo.lock"))?;
+    // Cargo takes what it needs of it, so that fixtures use the very versions that the repository does, and writes
+    // the rest away: whether the repository's has changed since is seen by a copy beside it.
+    let (lock, taken) = (fs::read(library().join("Cargo.lock"))?, root.join("Cargo.lock.taken"));
+    if fs::read(&taken).is_ok_and(|taken| taken == lock) {
+        return Ok(());
     }
+    fs::write(root.join("Cargo.lock"), &lock)?;
+    fs::write(taken, &lock)?;
     Ok(())
 }
 

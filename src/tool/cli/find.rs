@@ -28,8 +28,15 @@ pub(super) struct Binary {
 pub(super) struct Found {
     pub(super) workspace: Workspace,
     pub(super) binaries: Vec<Binary>,
-    /// Targets that do not compile; cargo has said why.
-    pub(super) broken: Vec<ScenarioTarget>,
+    /// Targets whose scenarios nobody knows.
+    pub(super) unusable: Vec<Unusable>,
+}
+
+/// A target that does not compile, or does not say which scenarios it has.
+#[derive(Debug)]
+pub(super) struct Unusable {
+    target: ScenarioTarget,
+    problem: Problem,
 }
 
 /// A filter that is the name of a command stands where a command was meant.
@@ -53,7 +60,7 @@ pub(super) async fn workspace(call: &Invocation) -> Result<Workspace, Problem> {
 }
 
 /// Builds the workspace's scenario binaries and asks each of them. What does not match `filters` is left out; what
-/// does not compile is in [`Found::broken`].
+/// cannot be asked is in [`Found::unusable`].
 pub(super) async fn scenarios(
     call: &Invocation,
     filters: &[String],
@@ -69,8 +76,9 @@ pub(super) async fn scenarios(
             configs.insert(target.package_folder.clone(), config);
         }
     }
-    let ScenarioBuild { built, failed: broken } =
+    let ScenarioBuild { built, failed } =
         build_scenarios(&call.cargo, &call.flags, &workspace.scenarios).await?;
+    let mut unusable: Vec<Unusable> = failed.into_iter().map(Unusable::not_built).collect();
     let mut binaries = Vec::new();
     for scenario in built {
         let target = scenario.target;
@@ -80,7 +88,13 @@ pub(super) async fn scenarios(
             folder: target.package_folder.clone(),
         };
         let Some(config) = configs.get(&target.package_folder).cloned() else { continue };
-        let mut scenarios = drive::list(&launch).await?;
+        let mut scenarios = match drive::list(&launch).await {
+            Ok(scenarios) => scenarios,
+            Err(error) => {
+                unusable.push(Unusable { target, problem: error.into() });
+                continue;
+            }
+        };
         scenarios.retain(|info| matches(filters, &target.package, &info.name));
         let overrides = config.overrides();
         for info in &mut scenarios {
@@ -94,7 +108,7 @@ pub(super) async fn scenarios(
             binaries.push(Binary { target, launch, config, scenarios });
         }
     }
-    Ok(Found { workspace, binaries, broken })
+    Ok(Found { workspace, binaries, unusable })
 }
 
 fn matches(filters: &[String], package: &str, scenario: &str) -> bool {
@@ -102,15 +116,34 @@ fn matches(filters: &[String], package: &str, scenario: &str) -> bool {
     filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
 }
 
+impl Unusable {
+    fn not_built(target: ScenarioTarget) -> Self {
+        let message = format!("could not build {}::{}", target.package, target.name);
+        Self { target, problem: Problem::new(Outcome::BuildFailed, message) }
+    }
+}
+
 impl Found {
-    /// The targets that do not compile although they are asked for: all without a filter; with one, those whose
-    /// `package::target` it fits, and all where nothing else fits, since nobody knows which scenarios they have.
-    pub(super) fn broken_and_wanted(&self, filters: &[String]) -> Vec<&ScenarioTarget> {
-        let nothing_else = self.binaries.is_empty();
-        self.broken
-            .iter()
-            .filter(|target| nothing_else || matches(filters, &target.package, &target.name))
-            .collect()
+    /// What is wrong with the unusable targets that are asked for: with all of them without a filter; with one, with those
+    /// whose `package::target` it fits, or else with all where nothing fits, since nobody knows which scenarios they
+    /// have.
+    pub(super) fn unusable_and_wanted(&self, filters: &[String]) -> Option<Problem> {
+        let fits = |unusable: &&Unusable| matches(filters, &unusable.target.package, &unusable.target.name);
+        let mut wanted: Vec<&Unusable> = self.unusable.iter().filter(fits).collect();
+        if wanted.is_empty() && self.binaries.is_empty() {
+            wanted = self.unusable.iter().collect();
+        }
+        let problems: Vec<&Problem> = wanted.iter().map(|unusable| &unusable.problem).collect();
+        let first = problems.iter().min_by_key(|problem| problem.outcome)?;
+        let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        Some(Problem { hint: first.hint, ..Problem::new(first.outcome, messages.join("\n")) })
+    }
+
+    /// Says which targets are left out because they are unusable.
+    pub(super) fn warn_of_unusable(&self, call: &Invocation) {
+        for Unusable { problem, .. } in &self.unusable {
+            call.console.warning(&Warning::new("left-out", problem.message.as_str()));
+        }
     }
 
     /// Why nothing is to run, if so: `None` when something is.

@@ -6,18 +6,13 @@ use super::Invocation;
 use super::args::{ListArgs, MessageFormat};
 use super::find::{self, Found};
 use super::problem::Problem;
-use crate::model::event::Warning;
 use crate::model::plain::plain;
 
 pub(super) async fn list(call: &Invocation, args: &ListArgs) -> Result<u8, Problem> {
     find::check_filters(&args.filters)?;
     let found = find::scenarios(call, &args.filters, &args.settings.flags(None)).await?;
-    for target in &found.broken {
-        let message =
-            format!("{}::{} does not compile; its scenarios are not known", target.package, target.name);
-        call.console.warning(&Warning::new("broken", message));
-    }
-    if let Some(why) = found.nothing(&args.filters).filter(|_| found.broken.is_empty()) {
+    found.warn_of_unusable(call);
+    if let Some(why) = found.nothing(&args.filters).filter(|_| found.unusable.is_empty()) {
         return find::nothing_to_run(call, args.no_tests, why);
     }
     call.console.out(&match args.message_format {

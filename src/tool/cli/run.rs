@@ -35,12 +35,10 @@ pub(super) async fn run(call: &Invocation, args: &RunArgs, stopper: &Stopper) ->
     find::check_filters(&args.filters)?;
     let flags = args.settings.flags(Some(&args.load));
     let found = find::scenarios(call, &args.filters, &flags).await?;
-    let broken = found.broken_and_wanted(&args.filters);
-    if !broken.is_empty() {
-        let names: Vec<String> =
-            broken.iter().map(|target| format!("{}::{}", target.package, target.name)).collect();
-        return Err(Problem::new(Outcome::BuildFailed, format!("could not build {}", names.join(", "))));
+    if let Some(problem) = found.unusable_and_wanted(&args.filters) {
+        return Err(problem);
     }
+    found.warn_of_unusable(call);
     if let Some(why) = found.nothing(&args.filters) {
         return find::nothing_to_run(call, args.no_tests, why);
     }

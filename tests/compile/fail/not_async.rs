@@ -1,3 +1,5 @@
+//! A scenario that is no async function.
+
 use loadtest::prelude::*;
 
 fn flow(_vu: &Vu) -> Result {

@@ -1,3 +1,5 @@
+//! A request whose response is not awaited.
+
 use loadtest::prelude::*;
 
 async fn flow(vu: &Vu) -> Result {

@@ -1,3 +1,5 @@
+//! An iteration that returns `()` and so cannot fail.
+
 use loadtest::prelude::*;
 
 async fn flow(vu: &Vu) {

@@ -1,3 +1,5 @@
+//! An iteration that takes another type than the setup returns.
+
 use loadtest::prelude::*;
 
 fn main() {

@@ -1,3 +1,5 @@
+//! An iteration with an argument that nobody gives.
+
 use loadtest::prelude::*;
 
 async fn flow(_vu: &Vu, _user: u64) -> Result {
