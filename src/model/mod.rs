@@ -7,8 +7,10 @@ pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod plain;
 pub(crate) mod plan;
+pub(crate) mod redact;
 #[cfg(test)]
 pub(crate) mod sample;
+pub(crate) mod secret;
 pub(crate) mod semconv;
 pub(crate) mod span;
 pub(crate) mod stats;

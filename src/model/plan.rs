@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::duration;
 use super::id::{RunId, TracePrefix};
 use super::load::{LoadModel, LoadOverride};
+use super::secret::Secrets;
 
 /// Which iterations are traced.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -76,6 +77,9 @@ pub(crate) struct RunPlan {
     pub(crate) base_url: Option<String>,
     /// What `vu.env(key)` answers.
     pub(crate) env: BTreeMap<String, String>,
+    /// Values that must get into no event and no span.
+    #[serde(default)]
+    pub(crate) secrets: Secrets,
     /// By scenario name; `*` is every scenario that has none of its own.
     pub(crate) overrides: BTreeMap<String, LoadOverride>,
     /// `None`: each scenario's own, or the default.

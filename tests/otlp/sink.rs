@@ -55,14 +55,14 @@ impl Received {
 }
 
 /// The running endpoint; it ends when dropped.
-pub struct Sink {
+pub(crate) struct Sink {
     address: SocketAddr,
     received: Arc<Mutex<Received>>,
     _stop: oneshot::Sender<()>,
 }
 
 impl Sink {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -91,23 +91,23 @@ impl Sink {
         Self { address, received, _stop: stop }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// The spans of a service, by the name in its resource.
-    pub fn spans(&self, service: &str) -> Vec<Span> {
+    pub(crate) fn spans(&self, service: &str) -> Vec<Span> {
         let received = self.received.lock().unwrap();
         received.spans.iter().filter(|(of, _)| of == service).map(|(_, span)| span.clone()).collect()
     }
 
     /// What each request with metrics said, in the order of arrival.
-    pub fn metrics(&self) -> Vec<Vec<Metric>> {
+    pub(crate) fn metrics(&self) -> Vec<Vec<Metric>> {
         self.received.lock().unwrap().metrics.clone()
     }
 
     /// How many gRPC calls and HTTP requests came.
-    pub fn calls(&self) -> (usize, usize) {
+    pub(crate) fn calls(&self) -> (usize, usize) {
         self.received.lock().unwrap().calls
     }
 }
@@ -173,7 +173,7 @@ async fn http_metrics(
 }
 
 /// An attribute's value as text; empty where there is none.
-pub fn text(attributes: &[KeyValue], key: &str) -> String {
+pub(crate) fn text(attributes: &[KeyValue], key: &str) -> String {
     let value = attributes.iter().find(|attribute| attribute.key == key).and_then(|it| it.value.clone());
     match value {
         Some(AnyValue { value: Some(Value::StringValue(text)) }) => text,

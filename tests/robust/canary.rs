@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use crate::tool::{Ended, call, files, run};
+use crate::running::files;
+use crate::server::Server;
+use crate::tool::{self, Call, Ended, call, run};
 
 /// In the environment of the scenario, of the service, and in whatever these two say.
 const SECRET: &str = "canary-4f1d";
 /// In the headers that go to a collector.
 const KEY: &str = "canary-9b2e";
 
-fn secretive(call: crate::tool::Call) -> Ended {
+fn secretive(call: Call) -> Ended {
     call.env("ROBUST_SECRET", SECRET).env("ROBUST_OTLP_KEY", KEY).finish()
 }
 
@@ -35,10 +37,12 @@ fn found_in_folder(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_secret_is_found_in_no_file_and_no_output() {
-    let ended = secretive(run(&["secrets", "--profile", "secrets"]));
+    let collector = Server::start();
+    let ended = secretive(run(&["secrets", "--profile", "secrets", "--otlp-endpoint", &collector.url()]));
+    assert!(collector.seen().connections > 0, "the key was used");
     let id = ended.stderr.split(" · run ").nth(1).unwrap_or_else(|| panic!("{}", ended.stderr));
     let id = id.lines().next().unwrap();
-    let folder = crate::tool::target().join("cargo-loadtest/runs").join(id);
+    let folder = tool::target().join("cargo-loadtest/runs").join(id);
 
     // The secret went where it should, and came back where it should not.
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();

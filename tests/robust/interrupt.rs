@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::running::{self, Running, start};
 use crate::server::Server;
-use crate::tool::{self, Running, run};
+use crate::tool::{Ended, run};
 
 /// Within this, results are kept.
 const KEPT: Duration = Duration::from_secs(5);
@@ -16,14 +17,14 @@ const GONE: Duration = Duration::from_secs(2);
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
 
 /// Signals the tool; how it ended, and after how long.
-fn stop(mut tool: Running, signals: &[Signal], at_most: Duration) -> tool::Ended {
+fn stop(mut tool: Running, signals: &[Signal], at_most: Duration) -> Ended {
     let begin = Instant::now();
     for (nth, signal) in signals.iter().enumerate() {
         if nth > 0 {
             // Two of one kind that are not handled yet are one.
             thread::sleep(Duration::from_millis(100));
         }
-        tool::signal(tool.pid(), *signal);
+        running::signal(tool.pid(), *signal);
     }
     tool.wait(at_most);
     let ended = begin.elapsed();
@@ -38,7 +39,7 @@ fn a_signal_during_the_load_keeps_the_results() {
         for (signal, code) in SIGNALS {
             let server = Server::start();
             let tool =
-                run(&[scenario, "--profile", "family", "--duration", "60s"]).against(&server.url()).start();
+                start(run(&[scenario, "--profile", "family", "--duration", "60s"]).against(&server.url()));
             tool.wait_for(&format!("Running {scenario}"), 1);
             if scenario == "stuck" {
                 tool.wait_for("robust: stuck", 1);
@@ -51,8 +52,11 @@ fn a_signal_during_the_load_keeps_the_results() {
             assert_eq!(summary["verdict"], "interrupted");
             assert_eq!(summary["exit_code"], code);
             let (requests, seen) = (summary["totals"]["requests"].as_u64().unwrap(), server.seen().requests);
-            assert!(requests > 0 && requests <= seen, "{requests} of {seen}");
-            assert!(ended.stdout.contains("GET /count"), "{}", ended.stdout);
+            assert!(requests <= seen, "{requests} of {seen}");
+            // A thread that is blocked cannot hand over what it has counted.
+            if scenario == "steady" {
+                assert!(requests > 0 && ended.stdout.contains("GET /count"), "{}", ended.stdout);
+            }
         }
     }
 }
@@ -61,7 +65,7 @@ fn a_signal_during_the_load_keeps_the_results() {
 fn a_signal_while_services_start_ends_them() {
     for (signal, code) in SIGNALS {
         let server = Server::start();
-        let tool = run(&["steady", "--profile", "family"]).against(&server.url()).start();
+        let tool = start(run(&["steady", "--profile", "family"]).against(&server.url()));
         tool.wait_for("Starting 2 services", 1);
         let ended = stop(tool, &[signal], GONE);
         assert_eq!(ended.code(), code, "{}", ended.stderr);
@@ -75,7 +79,7 @@ fn a_second_signal_ends_everything_at_once() {
         for scenario in ["steady", "stuck"] {
             let server = Server::start();
             let tool =
-                run(&[scenario, "--profile", "family", "--duration", "60s"]).against(&server.url()).start();
+                start(run(&[scenario, "--profile", "family", "--duration", "60s"]).against(&server.url()));
             tool.wait_for(&format!("Running {scenario}"), 1);
             let ended = stop(tool, &[signal, signal], GONE);
             assert_eq!(ended.code(), code, "{}", ended.stderr);
@@ -86,7 +90,7 @@ fn a_second_signal_ends_everything_at_once() {
 #[test]
 fn a_signal_during_a_build_ends_the_build() {
     for (signal, code) in SIGNALS {
-        let tool = run(&["steady", "--profile", "family"]).env("ROBUST_BUILD_SECONDS", "60").start();
+        let tool = start(run(&["steady", "--profile", "family"]).env("ROBUST_BUILD_SECONDS", "60"));
         tool.find("build script", |process| process.runs("build-script-build"));
         let ended = stop(tool, &[signal], GONE);
         assert_eq!(ended.code(), code, "{}", ended.stderr);

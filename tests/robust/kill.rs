@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::running::{self, PATIENCE, Process, Running, files, start};
 use crate::server::Server;
-use crate::tool::{self, Ended, PATIENCE, Process, Running, call, files, run};
+use crate::tool::{Ended, call, run};
 
 /// Runs for each victim, spread over the phases.
 const RUNS: u32 = 20;
@@ -69,12 +70,12 @@ fn kill(phases: &[Phase], n: u32, victim: impl FnOnce(&Running) -> u32) -> Kille
     let phase = phases[n as usize % phases.len()];
     let rounds = RUNS.div_ceil(phases.len() as u32);
     let server = Server::start();
-    let mut tool = run(&["steady", "--profile", "family"]).against(&server.url()).start();
+    let mut tool = start(run(&["steady", "--profile", "family"]).against(&server.url()));
     phase.reached(&tool);
     thread::sleep(phase.lasts() * (n / phases.len() as u32) / rounds);
     let pid = victim(&tool);
     let begin = Instant::now();
-    tool::signal(pid, Signal::KILL);
+    running::signal(pid, Signal::KILL);
     tool.wait(PATIENCE);
     let tool_ended = begin.elapsed();
     let gone = tool.all_gone(GONE);
@@ -199,7 +200,7 @@ fn a_killed_guard_is_named_and_everything_ends() {
 #[test]
 fn the_family_of_a_service_is_what_it_is_said_to_be() {
     let server = Server::start();
-    let tool = run(&["steady", "--profile", "family"]).against(&server.url()).start();
+    let tool = start(run(&["steady", "--profile", "family"]).against(&server.url()));
     tool.wait_for("Running steady", 1);
     let idle: Vec<Process> = tool.family().into_iter().filter(|process| process.has("--idle")).collect();
     assert_eq!(idle.len(), 6, "{idle:#?}");

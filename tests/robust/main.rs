@@ -1,10 +1,17 @@
 //! What happens when something ends before its time, and what must never be written down: the real tool on a real
 //! workspace.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests read clocks, start processes, and fail by panicking"
+)]
 
 mod canary;
 mod interrupt;
 mod kill;
+mod running;
 #[path = "../support/server.rs"]
 mod server;
 #[path = "../support/tool.rs"]

@@ -12,6 +12,7 @@ use crate::model::event::{Event, Failure, FailureKind};
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::{LoadOverride, Stage};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo};
+use crate::model::secret::Secrets;
 use crate::model::stats::RunStats;
 use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, no_success, summarise};
 use crate::model::summary::{Health, Summary};
@@ -47,6 +48,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         scenarios: infos.iter().map(|info| info.name.clone()).collect(),
         base_url: env::var("LOADTEST_BASE_URL"),
         env: BTreeMap::new(),
+        secrets: Secrets::default(),
         overrides: BTreeMap::from([("*".to_owned(), over)]),
         reference: reference_from_environment()?,
         trace: variable::<crate::model::plan::TracePolicy>("LOADTEST_TRACE", str::parse)?.unwrap_or_default(),

@@ -89,11 +89,16 @@ impl Prepared {
 
     fn run(self, stop: &StopFlag, tell: &mut impl FnMut(Event)) {
         let Self { scenarios, plan, facts } = self;
+        let secrets = plan.secrets.clone();
+        let tell = &mut |mut event: Event| {
+            secrets.mask_event(&mut event);
+            tell(event);
+        };
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
             .otlp_endpoint
             .as_deref()
-            .map(|endpoint| Export::start(endpoint, &attributes))
+            .map(|endpoint| Export::start(endpoint, &attributes, plan.secrets.clone()))
             .transpose()
         {
             Ok(export) => export,
@@ -227,9 +232,10 @@ impl<T: FnMut(Event)> Run<'_, T> {
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
-        let (export, facts, stop) = (self.export, self.facts, self.stop);
+        let (export, facts, stop, secrets) = (self.export, self.facts, self.stop, &self.plan.secrets);
         let tell = std::cell::RefCell::new(&mut *self.tell);
-        let on_interval = |interval: Interval| {
+        let on_interval = |mut interval: Interval| {
+            secrets.mask_interval(&mut interval);
             if let Some(export) = export {
                 export.metrics(&interval);
             }

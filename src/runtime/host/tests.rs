@@ -13,6 +13,7 @@ use crate::model::event::{Event, Failure, FailureKind, Finished};
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
+use crate::model::secret::Secrets;
 use crate::model::stats::{Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use crate::prelude::*;
 use crate::runtime::engine::StopFlag;
@@ -44,6 +45,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         scenarios: scenarios.iter().map(|scenario| scenario.name.clone()).collect(),
         base_url: server.map(Server::url),
         env: BTreeMap::from([("COLOUR".to_owned(), "red".to_owned())]),
+        secrets: Secrets::default(),
         overrides: BTreeMap::new(),
         reference: Some(ReferencePlan { iterations: 0, ..ReferencePlan::default() }),
         trace: TracePolicy::Off,

@@ -112,7 +112,8 @@ impl<'v> Measured<'v> {
         match end {
             RequestEnd::Response { status, expected, .. } => {
                 facts.expected = *expected;
-                facts.error_type = (*status >= 400).then(|| status.to_string());
+                // The conventions leave a status unset that is known to be wanted, such as a 404.
+                facts.error_type = (!*expected).then(|| status.to_string());
             }
             RequestEnd::Error { class, .. } => facts.error_type = Some((*class).to_owned()),
             RequestEnd::Interrupted => facts.error_type = Some("interrupted".to_owned()),

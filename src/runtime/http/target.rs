@@ -4,6 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 
 use super::error::RequestError;
+use crate::model::redact;
 
 /// What stays as it is in a path segment or a query: RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -21,10 +22,11 @@ impl Target {
             .map(|text| match Url::parse(text) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
                 Ok(url) => Err(format!(
-                    "base-url `{text}` has the scheme `{}`; http and https are supported",
+                    "base-url `{}` has the scheme `{}`; http and https are supported",
+                    redact::text(text),
                     url.scheme()
                 )),
-                Err(why) => Err(format!("base-url `{text}` is no URL: {why}")),
+                Err(why) => Err(format!("base-url `{}` is no URL: {why}", redact::text(text))),
             })
             .transpose()?;
         Ok(Self { base })
@@ -45,8 +47,10 @@ impl Target {
             filled += &pairs.join("&");
         }
         let url = if filled.starts_with("http://") || filled.starts_with("https://") {
-            Url::parse(&filled)
-                .map_err(|why| RequestError::Url { url: filled.clone(), why: why.to_string() })?
+            Url::parse(&filled).map_err(|why| RequestError::Url {
+                url: redact::text(&filled).into_owned(),
+                why: why.to_string(),
+            })?
         } else {
             let base = self
                 .base
@@ -54,8 +58,10 @@ impl Target {
                 .ok_or_else(|| RequestError::NoBaseUrl { template: template.to_owned() })?;
             let joined =
                 format!("{}/{}", base.as_str().trim_end_matches('/'), filled.trim_start_matches('/'));
-            Url::parse(&joined)
-                .map_err(|why| RequestError::Url { url: joined.clone(), why: why.to_string() })?
+            Url::parse(&joined).map_err(|why| RequestError::Url {
+                url: redact::text(&joined).into_owned(),
+                why: why.to_string(),
+            })?
         };
         if self.may_receive(&url) {
             Ok(url)

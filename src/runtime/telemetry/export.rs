@@ -1,6 +1,7 @@
 //! The export thread: takes spans off the queue and metrics out of snapshots and sends them over OTLP/HTTP, on a
 //! runtime of its own, never on the load's.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -8,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{SpanContext, SpanKind, Status, TraceFlags, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
@@ -18,6 +19,7 @@ use super::metrics::Metrics;
 use super::resource;
 use super::span::{Item, SpanRecord, SpanSink, What};
 use crate::model::id::{SpanId, TraceId};
+use crate::model::secret::Secrets;
 use crate::model::semconv;
 use crate::model::stats::{Interval, Phase, StepKind};
 use crate::runtime::http::export_client;
@@ -48,7 +50,11 @@ pub(crate) struct Export {
 
 impl Export {
     /// Starts the thread. `endpoint` is the base URL of an OTLP/HTTP receiver.
-    pub(crate) fn start(endpoint: &str, attributes: &[(String, String)]) -> Result<Self, String> {
+    pub(crate) fn start(
+        endpoint: &str,
+        attributes: &[(String, String)],
+        secrets: Secrets,
+    ) -> Result<Self, String> {
         let base = endpoint.trim_end_matches('/').to_owned();
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
@@ -69,6 +75,7 @@ impl Export {
                 .with_version(env!("CARGO_PKG_VERSION"))
                 .build(),
             counts: counts.clone(),
+            secrets,
         };
         let finishing = finish.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -113,6 +120,7 @@ struct Pump {
     client: reqwest::Client,
     scope: InstrumentationScope,
     counts: Arc<Counts>,
+    secrets: Secrets,
 }
 
 impl Pump {
@@ -167,7 +175,8 @@ impl Pump {
         true
     }
 
-    async fn send_spans(&self, batch: Vec<SpanData>) {
+    async fn send_spans(&self, mut batch: Vec<SpanData>) {
+        batch.iter_mut().for_each(|span| mask(span, &self.secrets));
         let count = batch.len() as u64;
         let delivered = self.exporter.export(batch).await.is_ok();
         let counter = if delivered { &self.counts.spans } else { &self.counts.spans_failed };
@@ -184,6 +193,30 @@ impl Pump {
             .await;
         if !sent.is_ok_and(|response| response.status().is_success()) {
             self.counts.metrics_failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Takes the configured secrets out of a span.
+fn mask(span: &mut SpanData, secrets: &Secrets) {
+    let masked = |text: &str| match secrets.mask(text) {
+        Cow::Owned(masked) => Some(masked),
+        Cow::Borrowed(_) => None,
+    };
+    if let Some(name) = masked(&span.name) {
+        span.name = name.into();
+    }
+    if let Status::Error { description } = &span.status
+        && let Some(description) = masked(description)
+    {
+        span.status = Status::error(description);
+    }
+    let events = span.events.events.iter_mut().flat_map(|event| &mut event.attributes);
+    for attribute in span.attributes.iter_mut().chain(events) {
+        if let Value::String(text) = &attribute.value
+            && let Some(text) = masked(text.as_str())
+        {
+            attribute.value = text.into();
         }
     }
 }

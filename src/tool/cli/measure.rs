@@ -215,6 +215,7 @@ fn plan(
         scenarios: binary.scenarios.iter().map(|info| info.name.clone()).collect(),
         base_url: session.base_url.clone(),
         env: config.scenario_env()?,
+        secrets: config.secrets(),
         overrides: config.overrides(),
         reference: config.reference_plan(),
         trace: config.trace.value,

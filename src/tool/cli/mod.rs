@@ -23,7 +23,7 @@ use self::console::Console;
 use self::problem::Problem;
 use self::stop::Stopper;
 use crate::model::verdict::Outcome;
-use crate::sys::env;
+use crate::sys::{env, family};
 use crate::tool::cargo::{Cargo, CargoFlags};
 use crate::tool::services::guard;
 
@@ -83,6 +83,8 @@ fn carry_out(call: &Invocation, command: &Command) -> Result<u8, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(broken)?;
     runtime.block_on(async {
         let stopper = Stopper::listen().map_err(broken)?;
+        // What a build starts outlives cargo, and should not outlive this.
+        family::adopt_orphans().map_err(broken)?;
         let work = async {
             match command {
                 Command::Run(args) => run::run(call, args, &stopper).await,
@@ -94,7 +96,10 @@ fn carry_out(call: &Invocation, command: &Command) -> Result<u8, Problem> {
         };
         tokio::select! {
             ended = work => ended,
-            outcome = stopper.abandoned() => Ok(outcome.code()),
+            outcome = stopper.abandoned() => {
+                family::end_all(&[], |_, _| false);
+                Ok(outcome.code())
+            }
         }
     })
 }

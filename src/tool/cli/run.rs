@@ -146,7 +146,8 @@ impl<'c> Run<'c> {
                 })
                 .collect(),
         });
-        let mut archive = Archive::new(self.folder.spans()?, Redactor::new([]), ARCHIVE_LIMIT);
+        let secrets = self.found.binaries.iter().map(|binary| binary.config.secrets()).collect();
+        let mut archive = Archive::new(self.folder.spans()?, Redactor::new([], secrets), ARCHIVE_LIMIT);
         let binaries = std::mem::take(&mut self.found.binaries);
         // The binaries of one package share its services, and so one session.
         for group in binaries.chunk_by(|a, b| a.target.package_id == b.target.package_id) {

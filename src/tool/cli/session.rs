@@ -19,6 +19,7 @@ use crate::tool::build::build_services;
 use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
 use crate::tool::discover::Workspace;
 use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
+use crate::tool::receive::redact;
 use crate::tool::receive::signal::Signal;
 use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
@@ -58,7 +59,8 @@ impl Session {
         let forward = forward(config)?;
         if let Some(target) = config.otlp_traces.as_ref().or(config.otlp_metrics.as_ref()) {
             let at = &target.endpoint;
-            call.console.status("Forwarding", &format!("spans and metrics to {} ({})", at.value, at.source));
+            let shown = redact::text(&at.value);
+            call.console.status("Forwarding", &format!("spans and metrics to {shown} ({})", at.source));
         }
         let elsewhere = services.is_empty() && config.trace.value != TracePolicy::Off;
         let receiver = Receiver::start(receive::Options {
@@ -108,7 +110,7 @@ impl Session {
             inherited: env::vars().collect(),
             traced: config.trace.value != TracePolicy::Off,
             logs: folder.services(),
-            secrets: config.secrets().into_iter().map(str::to_owned).collect(),
+            secrets: config.secrets(),
         };
         let services = Services::start(&specs, &placeholders, &context).await?;
         Ok(Self { receiver, services, base_url })

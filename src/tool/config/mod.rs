@@ -27,6 +27,7 @@ pub(crate) use value::{Value, Values, reveal};
 
 use crate::model::load::{LoadOverride, Stage};
 use crate::model::plan::{ReferencePlan, TracePolicy};
+use crate::model::secret::Secrets;
 use crate::sys;
 use reader::Document;
 use schema::{DEFAULT_PROFILE, FileSettings, OtlpSettings, Settings};
@@ -262,10 +263,10 @@ impl Config {
         reveal("env", &self.env)
     }
 
-    /// Every secret value that is known, for masking it in what services and scenarios print.
-    pub(crate) fn secrets(&self) -> BTreeSet<&str> {
+    /// Every secret value that is known, for masking it wherever it could be written.
+    pub(crate) fn secrets(&self) -> Secrets {
         let targets = self.otlp_traces.iter().chain(&self.otlp_metrics).map(|target| &target.headers);
         let tables = self.services.iter().map(|service| &service.env).chain([&self.env]).chain(targets);
-        tables.flat_map(value::secrets).filter(|secret| !secret.is_empty()).collect()
+        tables.flat_map(value::secrets).collect()
     }
 }

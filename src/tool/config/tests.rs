@@ -284,7 +284,7 @@ fn secrets_are_resolved_and_never_shown() {
     let files = [file("loadtest.toml", &text)];
     let config = resolve(&files, &variables(&[("MINE", CANARY)]), &Flags::default()).unwrap();
     assert_eq!(config.scenario_env().unwrap()["KEY"], CANARY);
-    assert_eq!(config.secrets(), BTreeSet::from([CANARY]));
+    assert_eq!(config.secrets(), [CANARY].into_iter().collect());
     let debug = format!("{:?}", config.env["KEY"]);
     for shown in [render_text(&config), render_json(&config), debug] {
         assert!(!shown.contains(CANARY), "{shown}");

@@ -20,7 +20,7 @@ use crate::sys::process;
 /// How long a process may take from its start to its hello.
 const HELLO: Duration = Duration::from_secs(30);
 /// How long it may take to report after a stop, before it is killed.
-const STOP: Duration = Duration::from_secs(4);
+const STOP: Duration = Duration::from_millis(2500);
 /// How long it may take to end after its last word.
 const END: Duration = Duration::from_secs(2);
 
@@ -98,7 +98,11 @@ pub(crate) async fn run(
                 talk.stop().await?;
                 give_up = Some(Instant::now() + STOP);
             }
-            () = patience => return Err(talk.died().await),
+            () = patience => {
+                // The end of a process that does not let itself be killed is not waited for here.
+                let _ = talk.child.start_kill();
+                return Err(talk.died().await);
+            }
         }
     }
 }

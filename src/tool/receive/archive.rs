@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Tra
 use prost::Message;
 
 use super::decode::Source;
-use super::redact::{self, Redactor};
+use super::redact::Redactor;
 use super::store::RawSpan;
 
 /// How large the file may become.
@@ -88,7 +88,7 @@ impl<W: Write> Archive<W> {
     }
 
     fn redact(&self, span: &mut Span) {
-        span.name = redact::text(&span.name).into_owned();
+        self.redactor.text(&mut span.name);
         self.redactor.attributes(&mut span.attributes);
         for event in &mut span.events {
             self.redactor.attributes(&mut event.attributes);
@@ -98,7 +98,7 @@ impl<W: Write> Archive<W> {
         }
         // Readers in the wild trip over `"status": null`.
         let status = span.status.get_or_insert_default();
-        status.message = redact::text(&status.message).into_owned();
+        self.redactor.text(&mut status.message);
     }
 }
 
@@ -109,6 +109,7 @@ mod tests {
 
     use super::super::decode::tests::{iteration, proto, server, string};
     use super::*;
+    use crate::model::secret::Secrets;
 
     fn raw(span: &Span) -> RawSpan {
         RawSpan { bytes: span.encode_to_vec().into(), ..server(1, 1).raw }
@@ -116,7 +117,7 @@ mod tests {
 
     fn written(trace: &[RawSpan], limit: u64) -> (String, u64) {
         let mut out = Vec::new();
-        let mut archive = Archive::new(&mut out, Redactor::new([]), limit);
+        let mut archive = Archive::new(&mut out, Redactor::new([], Secrets::default()), limit);
         archive.write(trace).unwrap();
         let (_, omitted) = archive.finish().unwrap();
         (String::from_utf8(out).unwrap(), omitted)

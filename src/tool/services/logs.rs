@@ -1,43 +1,16 @@
 //! The output of services: copied to a file without the configured secrets, and its last lines.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+
+use crate::model::secret::Secrets;
 
 /// A longer line is written in pieces.
 const LONGEST_LINE: usize = 64 * 1024;
 /// What one service may fill the disk with; the rest is read and dropped.
 const LARGEST_LOG: u64 = 256 * 1024 * 1024;
 const CHUNK: usize = 32 * 1024;
-const MASK: &str = "***";
-
-/// Values that must not be written.
-#[derive(Debug)]
-pub(crate) struct Secrets {
-    values: Vec<String>,
-}
-
-impl Secrets {
-    /// A value of several lines is masked line by line, because output is.
-    pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let lines = values.into_iter().flat_map(str::lines).filter(|line| !line.trim().is_empty());
-        let mut values: Vec<String> = lines.map(str::to_owned).collect();
-        // A secret that contains another one goes first, so that nothing of it is left.
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        Self { values }
-    }
-
-    fn mask<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
-        self.values.iter().fold(text, |text, value| {
-            if text.contains(value.as_str()) { Cow::Owned(text.replace(value, MASK)) } else { text }
-        })
-    }
-
-    fn longest(&self) -> usize {
-        self.values.first().map_or(0, String::len)
-    }
-}
 
 /// Copies `output` to `log` until its end, whatever happens to `log`: a service must never wait for its reader.
 /// Calls `seen` when a line contains `wanted`.
@@ -134,6 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::secret::MASK;
 
     /// Hands out its chunks one by one, as a pipe does.
     struct Chunks(std::vec::IntoIter<Vec<u8>>);
@@ -151,7 +125,7 @@ mod tests {
         let mut log = Vec::new();
         let seen = Cell::new(false);
         let see = || seen.set(true);
-        copy(Chunks(chunks.into_iter()), &mut log, &Secrets::new(secrets.iter().copied()), wanted, see);
+        copy(Chunks(chunks.into_iter()), &mut log, &secrets.iter().copied().collect(), wanted, see);
         (String::from_utf8(log).unwrap(), seen.get())
     }
 

@@ -19,6 +19,7 @@ mod spec;
 mod tests;
 mod usage;
 
+use crate::model::secret::Secrets;
 use environment::{Telemetry, environment};
 use error::LogTail;
 pub(crate) use error::ServiceError;
@@ -40,7 +41,7 @@ pub(crate) struct Context {
     /// The folder for `NAME.log`.
     pub(crate) logs: PathBuf,
     /// Values that must not get into a log.
-    pub(crate) secrets: Vec<String>,
+    pub(crate) secrets: Secrets,
 }
 
 /// The running services. Dropping them ends them too, but does not wait for it.

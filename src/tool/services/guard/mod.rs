@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::secret::Secrets;
 use crate::sys::process;
 
 mod client;
@@ -47,7 +48,7 @@ pub(crate) struct Start {
     /// Report the first line of output that contains this.
     pub(crate) wanted_line: Option<String>,
     /// Values that must not get into the log.
-    pub(crate) secrets: Vec<String>,
+    pub(crate) secrets: Secrets,
 }
 
 /// From the guard to the tool.

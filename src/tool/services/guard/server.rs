@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::super::logs::{self, Secrets};
+use super::super::logs;
 use super::{Report, Request, Start};
 use crate::sys::family::{self, Children};
 use crate::sys::fs;
@@ -145,7 +145,7 @@ impl Server {
     ) -> io::Result<()> {
         let inputs = self.inputs.clone();
         let keep = move || {
-            let secrets = Secrets::new(start.secrets.iter().map(String::as_str));
+            let secrets = start.secrets;
             let seen = || drop(inputs.send(Input::LineSeen(start.name.clone())));
             logs::copy(output, log, &secrets, start.wanted_line.as_deref(), seen);
             // Nobody waits for it while the service runs.

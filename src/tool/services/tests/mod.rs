@@ -56,7 +56,7 @@ impl Run {
             inherited: env::vars().collect(),
             traced: true,
             logs: folder.join("services"),
-            secrets: vec!["hunter2".to_owned()],
+            secrets: ["hunter2"].into_iter().collect(),
         }
     }
 
