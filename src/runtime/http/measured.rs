@@ -58,7 +58,7 @@ impl<'v> Measured<'v> {
         &mut self,
         method: &http::Method,
         template: &str,
-        url: &reqwest::Url,
+        url: &url::Url,
         bytes_sent: u64,
     ) -> Option<String> {
         self.bytes_sent = bytes_sent;

@@ -2,6 +2,8 @@
 //! breaking a scenario.
 
 mod error;
+mod export;
+mod foreign;
 mod measured;
 mod request;
 mod response;
@@ -14,5 +16,7 @@ pub use response::Response;
 pub use status::StatusSet;
 
 pub(crate) use error::RequestError;
+pub(crate) use export::ExportClient;
+pub(crate) use foreign::reqwest_client;
 pub(crate) use target::Target;
-pub(crate) use transport::{client, export_client};
+pub(crate) use transport::Transport;

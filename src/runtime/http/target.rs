@@ -1,7 +1,7 @@
 //! Where a request goes: templates, the base URL, and the hosts that load may be sent to.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::Url;
+use url::Url;
 
 use super::error::RequestError;
 
