@@ -112,3 +112,30 @@ fn class_of_io(error: &io::Error) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_to_connect_has_its_class() {
+        let connect = |source| TransportError::Connect { address: ([127, 0, 0, 1], 1).into(), source };
+        let tls = |source| TransportError::Tls { host: "h".into(), source };
+        let of_tls = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::DecryptError);
+        for (error, class) in [
+            (TransportError::Dns { host: "h".into(), source: io::ErrorKind::NotFound.into() }, "dns"),
+            (connect(io::ErrorKind::ConnectionRefused.into()), "connect_refused"),
+            (connect(io::ErrorKind::TimedOut.into()), "connect_timeout"),
+            (connect(io::ErrorKind::AddrNotAvailable.into()), "generator_address"),
+            (connect(io::ErrorKind::PermissionDenied.into()), "connect"),
+            #[cfg(unix)]
+            (connect(io::Error::from_raw_os_error(24)), "generator_descriptors"),
+            (tls(of_tls()), "tls"),
+            (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
+            (tls(io::ErrorKind::ConnectionReset.into()), "reset"),
+            (TransportError::TooManyRedirects, "protocol"),
+        ] {
+            assert_eq!(error.class(), class, "{error:?}");
+        }
+    }
+}

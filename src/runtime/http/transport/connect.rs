@@ -115,9 +115,7 @@ async fn dial_one(address: SocketAddr) -> Result<TcpStream, TransportError> {
     Ok(stream)
 }
 
-async fn http1_over(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> hyper::Result<Channel> {
+async fn http1_over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> hyper::Result<Channel> {
     let (channel, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         // Whoever waits for a response is told the error too.
@@ -126,9 +124,7 @@ async fn http1_over(
     Ok(Channel::Http1(channel))
 }
 
-async fn http2_over(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> hyper::Result<Channel> {
+async fn http2_over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> hyper::Result<Channel> {
     let (channel, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         // Whoever waits for a response is told the error too.
