@@ -75,7 +75,8 @@ impl Transport {
         loop {
             let (mut connection, kept) = match self.pool.take(&outgoing.url) {
                 Some(connection) => (connection, true),
-                None => (connect(&outgoing.url, self.trust.as_ref()).await?, false),
+                // Boxed, because it is large and rare: every request would carry its room.
+                None => (Box::pin(connect(&outgoing.url, self.trust.as_ref())).await?, false),
             };
             if let Err(error) = connection.ready().await {
                 if kept {
