@@ -9,6 +9,7 @@ mod request;
 mod response;
 mod status;
 mod target;
+mod timer;
 mod transport;
 
 pub use request::Request;
@@ -19,4 +20,5 @@ pub(crate) use error::RequestError;
 pub(crate) use export::ExportClient;
 pub(crate) use foreign::reqwest_client;
 pub(crate) use target::Target;
+pub(crate) use timer::Timer;
 pub(crate) use transport::Transport;

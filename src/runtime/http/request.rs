@@ -36,7 +36,7 @@ pub struct Request<'v> {
     timeout: Duration,
     expected: StatusSet,
     /// The first thing that could not be built; `send` says it.
-    invalid: Option<RequestError>,
+    invalid: Option<Box<RequestError>>,
 }
 
 impl<'v> Request<'v> {
@@ -142,7 +142,7 @@ impl<'v> Request<'v> {
     }
 
     fn refuse(&mut self, what: &'static str, why: String) {
-        self.invalid.get_or_insert(RequestError::Invalid { what, why });
+        self.invalid.get_or_insert_with(|| Box::new(RequestError::Invalid { what, why }));
     }
 
     /// Sends the request and reads the whole response. The clock runs from here to the last byte of the body.
@@ -155,7 +155,7 @@ impl<'v> Request<'v> {
     /// came: refused, reset, timed out, cut short. Only the latter count as requests.
     pub async fn send(mut self) -> Result<Response> {
         if let Some(invalid) = self.invalid.take() {
-            return Err(invalid.into());
+            return Err((*invalid).into());
         }
         let url = self.vu.target().url(&self.template, &self.path, &self.query).inspect_err(|error| {
             if error.is_configuration() {
@@ -168,9 +168,9 @@ impl<'v> Request<'v> {
             let value = HeaderValue::from_str(&traceparent).expect("hexadecimal digits and dashes");
             self.headers.insert(HeaderName::from_static("traceparent"), value);
         }
-        let outgoing = Outgoing { method: self.method, url, headers: self.headers, body: self.body };
-        let exchange = self.vu.transport().send(outgoing);
-        let Ok(ended) = tokio::time::timeout(self.timeout, exchange).await else {
+        let mut outgoing = Outgoing { method: self.method, url, headers: self.headers, body: self.body };
+        let exchange = self.vu.transport().send(&mut outgoing);
+        let Some(ended) = self.vu.timer().within(self.timeout, exchange).await else {
             measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
             return Err(RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into());
         };

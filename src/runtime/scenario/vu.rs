@@ -12,7 +12,7 @@ use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::SpanId;
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, Target, Transport, reqwest_client};
+use crate::runtime::http::{Request, Target, Timer, Transport, reqwest_client};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -55,6 +55,7 @@ pub struct Vu {
     iteration: Cell<u64>,
     current: RefCell<Current>,
     transport: Transport,
+    timer: Timer,
     client: OnceCell<reqwest::Client>,
 }
 
@@ -74,6 +75,7 @@ impl Vu {
             iteration: Cell::new(0),
             current: RefCell::default(),
             transport: Transport::default(),
+            timer: Timer::default(),
             client: OnceCell::new(),
         }
     }
@@ -211,6 +213,10 @@ impl Vu {
 
     pub(crate) fn transport(&self) -> &Transport {
         &self.transport
+    }
+
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.timer
     }
 
     pub(crate) fn shard(&self) -> Option<&Rc<RefCell<Shard>>> {

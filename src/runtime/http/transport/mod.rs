@@ -60,10 +60,10 @@ pub(crate) struct Transport {
 
 impl Transport {
     /// Sends a request and follows redirects on the same host; what is received is the last response.
-    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Received, TransportError> {
+    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<Received, TransportError> {
         for _ in 0..=MOST_REDIRECTS {
-            let received = self.exchange(&outgoing).await?;
-            if !redirect::follow(&mut outgoing, &received) {
+            let received = self.exchange(outgoing).await?;
+            if !redirect::follow(outgoing, &received) {
                 return Ok(received);
             }
         }

@@ -103,12 +103,12 @@ fn ok(_: &Seen) -> Answer {
 async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
     let server = Server::start(ok).await;
     let transport = Transport::default();
-    transport.send(server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
-    transport.send(server.request(Method::POST, "/")).await.unwrap();
+    transport.send(&mut server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
+    transport.send(&mut server.request(Method::POST, "/")).await.unwrap();
     let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
     outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
     outgoing.body = Bytes::from_static(b"body");
-    transport.send(outgoing).await.unwrap();
+    transport.send(&mut outgoing).await.unwrap();
     let seen = server.seen();
     let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));
     assert_eq!(
@@ -129,13 +129,13 @@ async fn a_connection_is_used_again_and_requests_beside_each_other_have_their_ow
     let server = Server::start(ok).await;
     let transport = Transport::default();
     for _ in 0..3 {
-        transport.send(server.request(Method::GET, "/")).await.unwrap();
+        transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
     }
     assert_eq!(server.connections(), [0, 0, 0]);
-    let request = || transport.send(server.request(Method::GET, "/"));
+    let request = async || transport.send(&mut server.request(Method::GET, "/")).await;
     let (one, other) = tokio::join!(request(), request());
     assert!(one.is_ok() && other.is_ok());
-    transport.send(server.request(Method::GET, "/")).await.unwrap();
+    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
     let mut used = server.connections();
     used.sort_unstable();
     used.dedup();
@@ -152,8 +152,8 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
         let server = Server::start(closing).await;
         let transport = Transport::default();
         for n in 0..5 {
-            let outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
-            transport.send(outgoing).await.unwrap();
+            let mut outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
+            transport.send(&mut outgoing).await.unwrap();
             // The end of the connection arrives meanwhile.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -168,9 +168,9 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
 async fn a_request_that_was_written_is_not_sent_again() {
     let server = Server::start(|seen| if seen.body == "lost" { (Vec::new(), false) } else { ok(seen) }).await;
     let transport = Transport::default();
-    transport.send(server.request(Method::GET, "/")).await.unwrap();
-    let outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
-    let error = transport.send(outgoing).await.unwrap_err();
+    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+    let mut outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
+    let error = transport.send(&mut outgoing).await.unwrap_err();
     assert_eq!(error.class(), "reset", "{error:?}");
     let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(bodies, ["", "lost"]);
@@ -208,7 +208,7 @@ async fn every_framing_of_a_body_is_read_to_its_end() {
         (Method::GET, "/big", 200, &big),
         (Method::GET, "/none", 204, ""),
     ] {
-        let received = transport.send(server.request(method, target)).await.unwrap();
+        let received = transport.send(&mut server.request(method, target)).await.unwrap();
         assert_eq!(received.status.as_u16(), status, "{target}");
         assert!(received.body == body.as_bytes(), "{target}: {} bytes", received.body.len());
     }
@@ -229,8 +229,8 @@ async fn what_is_no_response_has_its_class() {
             _ => |seen: &Seen| (seen.body.clone().into_bytes(), false),
         })
         .await;
-        let outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
-        let error = Transport::default().send(outgoing).await.unwrap_err();
+        let mut outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
+        let error = Transport::default().send(&mut outgoing).await.unwrap_err();
         assert_eq!(error.class(), class, "{answer:?}: {error:?}");
     }
 }
@@ -249,11 +249,11 @@ async fn redirects_are_followed_on_the_same_host_and_not_without_end() {
     })
     .await;
     let transport = Transport::default();
-    let received = transport.send(server.request(Method::POST, "/there")).await.unwrap();
+    let received = transport.send(&mut server.request(Method::POST, "/there")).await.unwrap();
     assert_eq!((received.status.as_u16(), &*received.body), (200, &b"ok"[..]));
-    let received = transport.send(server.request(Method::GET, "/elsewhere")).await.unwrap();
+    let received = transport.send(&mut server.request(Method::GET, "/elsewhere")).await.unwrap();
     assert_eq!((received.status.as_u16(), &*received.body), (302, &b"move"[..]));
-    let error = transport.send(server.request(Method::GET, "/circle")).await.unwrap_err();
+    let error = transport.send(&mut server.request(Method::GET, "/circle")).await.unwrap_err();
     assert_eq!(error.to_string(), "more than 10 redirects");
     let seen = server.seen();
     let lines: Vec<_> = seen.iter().map(Seen::line).collect();
@@ -264,8 +264,8 @@ async fn redirects_are_followed_on_the_same_host_and_not_without_end() {
 #[tokio::test]
 async fn nobody_listening_is_a_refusal() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let outgoing = request_to(Method::GET, &format!("http://{unused}/"));
-    let error = Transport::default().send(outgoing).await.unwrap_err();
+    let mut outgoing = request_to(Method::GET, &format!("http://{unused}/"));
+    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
     assert_eq!(error.class(), "connect_refused", "{error:?}");
 }
 
@@ -330,7 +330,10 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
     ] {
         let (address, trust) = secure_server(offered).await;
         let transport = Transport { trust: Some(trust), ..Transport::default() };
-        let request = |path| transport.send(request_to(Method::POST, &format!("https://{address}/{path}")));
+        let request = async |path| {
+            let url = format!("https://{address}/{path}");
+            transport.send(&mut request_to(Method::POST, &url)).await
+        };
         let first = request("first").await.unwrap();
         assert_eq!((first.version, &*first.body), (version, &b"/first"[..]));
         let (one, other) = tokio::join!(request("one"), request("other"));
@@ -341,7 +344,7 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
 #[tokio::test]
 async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (address, _) = secure_server(&[]).await;
-    let outgoing = request_to(Method::GET, &format!("https://{address}/"));
-    let error = Transport::default().send(outgoing).await.unwrap_err();
+    let mut outgoing = request_to(Method::GET, &format!("https://{address}/"));
+    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
     assert_eq!(error.class(), "tls", "{error:?}");
 }
