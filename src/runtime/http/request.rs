@@ -165,7 +165,7 @@ impl<'v> Request<'v> {
         let template = name_of(&self.template);
         let mut measured = Measured::begin(self.vu, &self.method, template, self.name.as_deref());
         if let Some(traceparent) = measured.announce(&self.method, template, &url, self.body.len() as u64) {
-            let value = HeaderValue::from_str(&traceparent).expect("hexadecimal digits and dashes");
+            let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
             self.headers.insert(HeaderName::from_static("traceparent"), value);
         }
         let mut outgoing = Outgoing { method: self.method, url, headers: self.headers, body: self.body };

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use opentelemetry_http::HttpClient as _;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::runtime::http::ExportClient;
 
 /// A request as a server saw it.
 #[derive(Debug, Clone)]
@@ -347,4 +349,25 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let mut outgoing = request_to(Method::GET, &format!("https://{address}/"));
     let error = Transport::default().send(&mut outgoing).await.unwrap_err();
     assert_eq!(error.class(), "tls", "{error:?}");
+}
+
+#[tokio::test]
+async fn telemetry_is_posted_as_it_is_and_a_redirect_is_told() {
+    let server = Server::start(|seen| match seen.line() {
+        "post /v1/traces?a=b http/1.1" => ok(seen),
+        _ => (b"HTTP/1.1 307 Moved\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".to_vec(), true),
+    })
+    .await;
+    let client = ExportClient::default();
+    let post = async |path: &str| {
+        let request = http::Request::post(format!("http://{}{path}", server.address))
+            .header("x-key", "value")
+            .body(Bytes::from_static(b"spans"))
+            .unwrap();
+        client.send_bytes(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!((post("/v1/traces?a=b").await, post("/moved").await), (200, 307));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].head.contains("x-key: value\r\n") && seen[0].body == "spans", "{seen:?}");
 }
