@@ -39,6 +39,7 @@ pub(crate) struct Seen {
 /// - `/close` answers and closes the connection without saying so, `/drop` closes without an answer,
 /// - `/idle/MS` answers and closes a connection on which nothing comes for so long,
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
+/// - `/moved` redirects to `/`,
 /// - anything else answers 200 `ok`.
 ///
 /// Whatever stands before these words in the path is of no matter.
@@ -122,12 +123,14 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
             }
             ("big", Some(bytes)) => (200, vec![b'x'; bytes as usize], None),
             ("short", _) => (200, b"abc".to_vec(), Some(10)),
+            ("moved", _) => (302, b"moved".to_vec(), None),
             ("latin1", _) => (200, b"caf\xe9".to_vec(), None),
             _ => (200, b"ok".to_vec(), None),
         };
         *seen.lock().unwrap().status.entry(status).or_default() += 1;
         let length = announced.unwrap_or(body.len());
-        let head = format!("HTTP/1.1 {status} Status\r\ncontent-length: {length}\r\n\r\n");
+        let location = if kind == "moved" { "location: /\r\n" } else { "" };
+        let head = format!("HTTP/1.1 {status} Status\r\n{location}content-length: {length}\r\n\r\n");
         if stream.write_all(&[head.as_bytes(), &body].concat()).await.is_err() {
             return;
         }

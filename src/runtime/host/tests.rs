@@ -219,6 +219,20 @@ fn a_connection_that_the_server_closed_is_replaced_without_repeating_a_post() {
 }
 
 #[test]
+fn a_redirect_is_followed_and_is_one_request() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/moved").send().await?.expect_status(200)?;
+        Ok(())
+    };
+    let outcome = run(&server, scenario("moving", flow).iterations_per_vu(2, 5));
+    let (stats, seen) = (outcome.load(), server.seen());
+    assert_eq!((stats.failed_iterations, stats.requests().count), (0, 10));
+    assert_eq!(seen.targets, BTreeMap::from([("/moved".to_owned(), 10), ("/".to_owned(), 10)]));
+    assert_eq!(seen.connections, 2);
+}
+
+#[test]
 fn a_large_body_arrives_whole() {
     let server = Server::start();
     let flow = async |vu: &Vu| -> Result {

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Why there is no response.
@@ -24,7 +25,7 @@ pub(crate) enum RequestError {
     #[error("{step}: no whole response within {}", crate::model::duration::format(*.after))]
     Timeout { step: String, after: Duration },
     #[error("{step}: {class}")]
-    Transport { step: String, class: &'static str, source: reqwest::Error },
+    Transport { step: String, class: &'static str, source: TransportError },
     #[error("{step}: {why}")]
     Response { step: String, why: String },
 }
@@ -44,41 +45,54 @@ impl RequestError {
     }
 }
 
-/// The class of a transport error, as in `error.type`.
-pub(crate) fn class_of(error: &reqwest::Error) -> &'static str {
-    if error.is_timeout() {
-        return if error.is_connect() { "connect_timeout" } else { "timeout" };
+/// Why no whole response came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransportError {
+    #[error("{host} has no address")]
+    Dns { host: String, source: io::Error },
+    #[error("could not connect to {address}")]
+    Connect { address: SocketAddr, source: io::Error },
+    #[error("no TLS connection with {host}")]
+    Tls { host: String, source: io::Error },
+    #[error("this system's trusted certificates could not be read: {0}")]
+    Trust(String),
+    #[error("the URL cannot be sent")]
+    Unsendable,
+    #[error("no response")]
+    Exchange(#[source] hyper::Error),
+    #[error("the body did not come whole")]
+    Body(#[source] hyper::Error),
+    #[error("more than {} redirects", super::transport::MOST_REDIRECTS)]
+    TooManyRedirects,
+}
+
+impl TransportError {
+    /// As in `error.type`.
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            Self::Dns { .. } => "dns",
+            Self::Connect { source, .. } => class_of_io(source).unwrap_or("connect"),
+            Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
+            Self::Trust(_) => "tls",
+            Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
+            Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
+            Self::Unsendable | Self::TooManyRedirects => "protocol",
+        }
     }
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    let mut cut_short = false;
+}
+
+fn class_of_exchange(error: &hyper::Error) -> Option<&'static str> {
+    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        return Some("reset");
+    }
+    let mut cause = error.source();
     while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<io::Error>()
-            && let Some(class) = class_of_io(io)
-        {
-            return class;
-        }
-        if error.downcast_ref::<rustls::Error>().is_some() {
-            return "tls";
-        }
-        let text = error.to_string();
-        if text.contains("dns error") {
-            return "dns";
-        }
-        // hyper's error has no public kinds for these two.
-        cut_short |=
-            text.contains("end of file before message length reached") || text.contains("unexpected EOF");
-        if text.contains("connection closed before message completed") {
-            return "reset";
+        if let Some(class) = error.downcast_ref::<io::Error>().and_then(class_of_io) {
+            return Some(class);
         }
         cause = error.source();
     }
-    if cut_short || error.is_body() || error.is_decode() {
-        "body"
-    } else if error.is_connect() {
-        "connect"
-    } else {
-        "protocol"
-    }
+    None
 }
 
 fn class_of_io(error: &io::Error) -> Option<&'static str> {
@@ -97,4 +111,31 @@ fn class_of_io(error: &io::Error) -> Option<&'static str> {
         _ if matches!(error.raw_os_error(), Some(23 | 24)) => "generator_descriptors",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_to_connect_has_its_class() {
+        let connect = |source| TransportError::Connect { address: ([127, 0, 0, 1], 1).into(), source };
+        let tls = |source| TransportError::Tls { host: "h".into(), source };
+        let of_tls = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::DecryptError);
+        for (error, class) in [
+            (TransportError::Dns { host: "h".into(), source: io::ErrorKind::NotFound.into() }, "dns"),
+            (connect(io::ErrorKind::ConnectionRefused.into()), "connect_refused"),
+            (connect(io::ErrorKind::TimedOut.into()), "connect_timeout"),
+            (connect(io::ErrorKind::AddrNotAvailable.into()), "generator_address"),
+            (connect(io::ErrorKind::PermissionDenied.into()), "connect"),
+            #[cfg(unix)]
+            (connect(io::Error::from_raw_os_error(24)), "generator_descriptors"),
+            (tls(of_tls()), "tls"),
+            (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
+            (tls(io::ErrorKind::ConnectionReset.into()), "reset"),
+            (TransportError::TooManyRedirects, "protocol"),
+        ] {
+            assert_eq!(error.class(), class, "{error:?}");
+        }
+    }
 }

@@ -39,14 +39,17 @@ impl<'v> Measured<'v> {
                 (Some(row), name)
             }
         };
+        let place = vu.current();
+        // The wall clock is for spans alone.
+        let is_traced = place.trace.as_ref().is_some_and(|trace| trace.facts.is_some());
         Self {
             vu,
             row,
             name,
-            place: vu.current(),
+            place,
             span: new_span_id(),
             started: clock::now(),
-            start_ns: clock::unix_nanos(),
+            start_ns: if is_traced { clock::unix_nanos() } else { 0 },
             facts: None,
             bytes_sent: 0,
             ended: false,
@@ -58,7 +61,7 @@ impl<'v> Measured<'v> {
         &mut self,
         method: &http::Method,
         template: &str,
-        url: &reqwest::Url,
+        url: &url::Url,
         bytes_sent: u64,
     ) -> Option<String> {
         self.bytes_sent = bytes_sent;

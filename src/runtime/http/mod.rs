@@ -2,11 +2,14 @@
 //! breaking a scenario.
 
 mod error;
+mod export;
+mod foreign;
 mod measured;
 mod request;
 mod response;
 mod status;
 mod target;
+mod timer;
 mod transport;
 
 pub use request::Request;
@@ -14,5 +17,8 @@ pub use response::Response;
 pub use status::StatusSet;
 
 pub(crate) use error::RequestError;
+pub(crate) use export::ExportClient;
+pub(crate) use foreign::reqwest_client;
 pub(crate) use target::Target;
-pub(crate) use transport::{client, export_client};
+pub(crate) use timer::Timer;
+pub(crate) use transport::Transport;

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
-use super::error::{RequestError, class_of};
+use super::error::RequestError;
 use super::measured::Measured;
 use super::response::Response;
 use super::status::StatusSet;
 use super::target::name_of;
+use super::transport::Outgoing;
 use crate::runtime::error::Result;
 use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
@@ -35,7 +36,7 @@ pub struct Request<'v> {
     timeout: Duration,
     expected: StatusSet,
     /// The first thing that could not be built; `send` says it.
-    invalid: Option<RequestError>,
+    invalid: Option<Box<RequestError>>,
 }
 
 impl<'v> Request<'v> {
@@ -105,9 +106,7 @@ impl<'v> Request<'v> {
 
     /// The body, as a form (`application/x-www-form-urlencoded`), from pairs or a map.
     pub fn form<K: AsRef<str>, V: AsRef<str>>(self, pairs: impl IntoIterator<Item = (K, V)>) -> Self {
-        let mut url = reqwest::Url::parse("http://form/").expect("a constant URL");
-        url.query_pairs_mut().extend_pairs(pairs);
-        let encoded = url.query().unwrap_or_default().to_owned();
+        let encoded = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         self.typed_body("application/x-www-form-urlencoded", encoded.into())
     }
 
@@ -143,7 +142,7 @@ impl<'v> Request<'v> {
     }
 
     fn refuse(&mut self, what: &'static str, why: String) {
-        self.invalid.get_or_insert(RequestError::Invalid { what, why });
+        self.invalid.get_or_insert_with(|| Box::new(RequestError::Invalid { what, why }));
     }
 
     /// Sends the request and reads the whole response. The clock runs from here to the last byte of the body.
@@ -156,7 +155,7 @@ impl<'v> Request<'v> {
     /// came: refused, reset, timed out, cut short. Only the latter count as requests.
     pub async fn send(mut self) -> Result<Response> {
         if let Some(invalid) = self.invalid.take() {
-            return Err(invalid.into());
+            return Err((*invalid).into());
         }
         let url = self.vu.target().url(&self.template, &self.path, &self.query).inspect_err(|error| {
             if error.is_configuration() {
@@ -164,43 +163,29 @@ impl<'v> Request<'v> {
             }
         })?;
         let template = name_of(&self.template);
-        let client = self.vu.reqwest();
         let mut measured = Measured::begin(self.vu, &self.method, template, self.name.as_deref());
         if let Some(traceparent) = measured.announce(&self.method, template, &url, self.body.len() as u64) {
-            let value = HeaderValue::from_str(&traceparent).expect("hexadecimal digits and dashes");
+            let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
             self.headers.insert(HeaderName::from_static("traceparent"), value);
         }
-        let mut request = reqwest::Request::new(self.method, url);
-        *request.headers_mut() = self.headers;
-        if !self.body.is_empty() {
-            *request.body_mut() = Some(self.body.into());
-        }
-
-        let exchange = async {
-            let response = client.execute(request).await?;
-            let (status, headers) = (response.status().as_u16(), response.headers().clone());
-            measured.head(status, response.version());
-            Ok((status, headers, response.bytes().await?))
-        };
-        let ended: Result<_, reqwest::Error> = if let Ok(ended) =
-            tokio::time::timeout(self.timeout, exchange).await
-        {
-            ended
-        } else {
+        let mut outgoing = Outgoing { method: self.method, url, headers: self.headers, body: self.body };
+        let exchange = self.vu.transport().send(&mut outgoing);
+        let Some(ended) = self.vu.timer().within(self.timeout, exchange).await else {
             measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
             return Err(RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into());
         };
         match ended {
-            Ok((status, headers, body)) => {
+            Ok(received) => {
+                let (status, body) = (received.status.as_u16(), received.body);
                 let expected = self.expected.contains(status);
+                measured.head(status, received.version);
                 measured.end(&RequestEnd::Response { status, expected, bytes_received: body.len() as u64 });
-                Ok(Response { step: measured.name.clone(), status, headers, body })
+                Ok(Response { step: measured.name.clone(), status, headers: received.headers, body })
             }
-            Err(error) => {
-                let class = class_of(&error);
-                measured.end(&RequestEnd::Error { class, timed_out: error.is_timeout() });
-                let (step, source) = (measured.name.to_string(), error.without_url());
-                Err(RequestError::Transport { step, class, source }.into())
+            Err(source) => {
+                let class = source.class();
+                measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
+                Err(RequestError::Transport { step: measured.name.to_string(), class, source }.into())
             }
         }
     }

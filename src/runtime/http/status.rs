@@ -1,5 +1,6 @@
 //! Sets of status codes.
 
+use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
 /// The status codes that a request expects: one, several, or a range.
@@ -12,13 +13,13 @@ use std::ops::{Range, RangeInclusive};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSet {
-    ranges: Vec<RangeInclusive<u16>>,
+    ranges: Cow<'static, [RangeInclusive<u16>]>,
 }
 
 impl Default for StatusSet {
     /// 200 to 399.
     fn default() -> Self {
-        Self { ranges: vec![200..=399] }
+        Self { ranges: Cow::Borrowed(&[200..=399]) }
     }
 }
 
@@ -32,7 +33,7 @@ impl StatusSet {
 
 impl From<u16> for StatusSet {
     fn from(status: u16) -> Self {
-        Self { ranges: vec![status..=status] }
+        Self { ranges: vec![status..=status].into() }
     }
 }
 
@@ -44,12 +45,14 @@ impl<const N: usize> From<[u16; N]> for StatusSet {
 
 impl From<RangeInclusive<u16>> for StatusSet {
     fn from(range: RangeInclusive<u16>) -> Self {
-        Self { ranges: vec![range] }
+        Self { ranges: vec![range].into() }
     }
 }
 
 impl From<Range<u16>> for StatusSet {
     fn from(range: Range<u16>) -> Self {
-        Self { ranges: if range.is_empty() { Vec::new() } else { vec![range.start..=range.end - 1] } }
+        Self {
+            ranges: if range.is_empty() { Cow::default() } else { vec![range.start..=range.end - 1].into() },
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a request goes: templates, the base URL, and the hosts that load may be sent to.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::Url;
+use url::Url;
 
 use super::error::RequestError;
 use crate::model::redact;
@@ -20,7 +20,10 @@ impl Target {
     pub(crate) fn new(base_url: Option<&str>) -> Result<Self, String> {
         let base = base_url
             .map(|text| match Url::parse(text) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+                Ok(mut url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+                    url.set_fragment(None);
+                    Ok(url)
+                }
                 Ok(url) => Err(format!(
                     "base-url `{}` has the scheme `{}`; http and https are supported",
                     redact::text(text),
@@ -56,12 +59,7 @@ impl Target {
                 .base
                 .as_ref()
                 .ok_or_else(|| RequestError::NoBaseUrl { template: template.to_owned() })?;
-            let joined =
-                format!("{}/{}", base.as_str().trim_end_matches('/'), filled.trim_start_matches('/'));
-            Url::parse(&joined).map_err(|why| RequestError::Url {
-                url: redact::text(&joined).into_owned(),
-                why: why.to_string(),
-            })?
+            below(base, &filled)
         };
         if self.may_receive(&url) {
             Ok(url)
@@ -82,6 +80,20 @@ impl Target {
         };
         loopback || self.base.as_ref().is_some_and(|base| base.host_str() == url.host_str())
     }
+}
+
+/// The URL of a path and query below a base. The base is not parsed again: this is done for every request.
+fn below(base: &Url, target: &str) -> Url {
+    let target = target.split('#').next().unwrap_or_default();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let path = path.trim_start_matches('/');
+    let mut url = base.clone();
+    match base.path().trim_end_matches('/') {
+        "" => url.set_path(path),
+        prefix => url.set_path(&format!("{prefix}/{path}")),
+    }
+    url.set_query(query);
+    url
 }
 
 fn encode(text: &str) -> String {
@@ -148,9 +160,25 @@ mod tests {
             ("/users/{id}", vec![("id", "a/b ü")], vec![], "http://127.0.0.1/api/users/a%2Fb%20%C3%BC"),
             ("users", vec![], vec![("q", "1&2"), ("r", "")], "http://127.0.0.1/api/users?q=1%262&r="),
             ("/x?a=1", vec![], vec![("b", "2")], "http://127.0.0.1/api/x?a=1&b=2"),
+            ("/x#fragment?no", vec![], vec![], "http://127.0.0.1/api/x"),
+            ("//example.com/ü x", vec![], vec![], "http://127.0.0.1/api/example.com/%C3%BC%20x"),
+            ("/\t/\\example.com", vec![], vec![], "http://127.0.0.1/api///example.com"),
             ("http://[::1]:81/y", vec![], vec![], "http://[::1]:81/y"),
         ] {
             assert_eq!(target.url(template, &pairs(&path), &pairs(&query)).unwrap().as_str(), want);
+        }
+    }
+
+    #[test]
+    fn a_base_url_of_a_host_alone_or_with_odd_slashes_is_appended_to() {
+        for (base, template, want) in [
+            ("http://127.0.0.1:81", "/a/../b", "http://127.0.0.1:81/b"),
+            ("http://127.0.0.1:81/?old#old", "a?b", "http://127.0.0.1:81/a?b"),
+            ("http://127.0.0.1:81", "", "http://127.0.0.1:81/"),
+            ("http://127.0.0.1:81", "//x", "http://127.0.0.1:81/x"),
+            ("http://127.0.0.1:81//x/", "/y", "http://127.0.0.1:81//x/y"),
+        ] {
+            assert_eq!(Target::new(Some(base)).unwrap().url(template, &[], &[]).unwrap().as_str(), want);
         }
     }
 

@@ -86,7 +86,10 @@ impl<'v> Iteration<'v> {
             shard.borrow_mut().seen_for_tracing(vu.slot(), trace.facts.is_some());
         }
         vu.swap_current(Current { trace: trace.clone(), parent: None, group: None });
-        Self { vu, trace, started, start_ns: clock::unix_nanos(), ended: false }
+        // The wall clock is for spans alone.
+        let is_traced = trace.as_ref().is_some_and(|trace| trace.facts.is_some());
+        let start_ns = if is_traced { clock::unix_nanos() } else { 0 };
+        Self { vu, trace, started, start_ns, ended: false }
     }
 
     /// What spans of the author's own code are children of, in a traced iteration.

@@ -12,7 +12,7 @@ use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::error::Result;
-use crate::runtime::http::{self, Request, Target};
+use crate::runtime::http::{Request, Target, Timer, Transport, reqwest_client};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -56,6 +56,8 @@ pub struct Vu {
     parts: VuParts,
     iteration: Cell<u64>,
     current: RefCell<Current>,
+    transport: Transport,
+    timer: Timer,
     client: OnceCell<reqwest::Client>,
 }
 
@@ -70,7 +72,14 @@ impl fmt::Debug for Vu {
 
 impl Vu {
     pub(crate) fn new(parts: VuParts) -> Self {
-        Self { parts, iteration: Cell::new(0), current: RefCell::default(), client: OnceCell::new() }
+        Self {
+            parts,
+            iteration: Cell::new(0),
+            current: RefCell::default(),
+            transport: Transport::default(),
+            timer: Timer::default(),
+            client: OnceCell::new(),
+        }
     }
 
     /// The user's number within its scenario, from 1.
@@ -179,8 +188,11 @@ impl Vu {
 
     /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
+    ///
+    /// Its features are those that your own dependency on `reqwest` chooses: without one of the TLS features there, such
+    /// as `rustls`, it speaks `http` alone.
     pub fn reqwest(&self) -> &reqwest::Client {
-        self.client.get_or_init(http::client)
+        self.client.get_or_init(reqwest_client)
     }
 
     /// What a user of the same scenario works with whose work is in no figure.
@@ -205,6 +217,14 @@ impl Vu {
 
     pub(crate) fn target(&self) -> &Target {
         &self.parts.run.target
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.timer
     }
 
     pub(crate) fn shard(&self) -> Option<&Rc<RefCell<Shard>>> {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{SpanContext, SpanKind, Status, TraceFlags, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry_http::HttpClient as _;
 use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
@@ -22,7 +23,7 @@ use crate::model::id::{SpanId, TraceId};
 use crate::model::secret::Secrets;
 use crate::model::semconv;
 use crate::model::stats::{Interval, Phase, StepKind};
-use crate::runtime::http::export_client;
+use crate::runtime::http::ExportClient;
 
 /// Spans in one request.
 const BATCH: usize = 512;
@@ -58,7 +59,7 @@ impl Export {
         let base = endpoint.trim_end_matches('/').to_owned();
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
-            .with_http_client(export_client())
+            .with_http_client(ExportClient::default())
             .with_endpoint(format!("{base}/v1/traces"))
             .build()
             .map_err(|error| format!("cannot export spans to {base}: {error}"))?;
@@ -70,7 +71,7 @@ impl Export {
             metrics: Metrics::new(attributes, crate::sys::clock::unix_nanos()),
             exporter,
             metrics_url: format!("{base}/v1/metrics"),
-            client: export_client(),
+            client: ExportClient::default(),
             scope: InstrumentationScope::builder("cargo-loadtest")
                 .with_version(env!("CARGO_PKG_VERSION"))
                 .build(),
@@ -117,7 +118,7 @@ struct Pump {
     metrics: Metrics,
     exporter: opentelemetry_otlp::SpanExporter,
     metrics_url: String,
-    client: reqwest::Client,
+    client: ExportClient,
     scope: InstrumentationScope,
     counts: Arc<Counts>,
     secrets: Secrets,
@@ -184,13 +185,13 @@ impl Pump {
     }
 
     async fn send_metrics(&self, request: ExportMetricsServiceRequest) {
-        let sent = self
-            .client
-            .post(&self.metrics_url)
+        let request = http::Request::post(&self.metrics_url)
             .header(http::header::CONTENT_TYPE, "application/x-protobuf")
-            .body(request.encode_to_vec())
-            .send()
-            .await;
+            .body(request.encode_to_vec().into());
+        let sent = match request {
+            Ok(request) => self.client.send_bytes(request).await,
+            Err(invalid) => Err(invalid.into()),
+        };
         if !sent.is_ok_and(|response| response.status().is_success()) {
             self.counts.metrics_failed.fetch_add(1, Ordering::Relaxed);
         }

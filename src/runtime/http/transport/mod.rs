@@ -1,0 +1,179 @@
+//! The transport beneath: one user's connections, on hyper, shared with nobody and kept from iteration to iteration.
+
+mod connect;
+mod pool;
+mod redirect;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use http::{Method, StatusCode, Uri, Version};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use percent_encoding::percent_decode_str;
+use rustls::ClientConfig;
+use url::{Position, Url};
+
+use super::error::TransportError;
+use connect::{Channel, Connection, connect};
+use pool::Pool;
+
+/// What requests call themselves.
+pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
+
+/// Redirects that are followed, at most.
+pub(super) const MOST_REDIRECTS: usize = 10;
+
+/// Room that a `content-length` alone makes for a body; what comes beyond it grows as it comes.
+const MOST_RESERVED: u64 = 16 << 20;
+
+/// A request, before the headers that every request has.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// A response with its whole body.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) status: StatusCode,
+    pub(super) version: Version,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// A user's own transport.
+#[derive(Debug, Default)]
+pub(crate) struct Transport {
+    pool: Pool,
+    /// In place of what the platform trusts.
+    trust: Option<Arc<ClientConfig>>,
+}
+
+impl Transport {
+    /// Sends a request and follows redirects on the same host; what is received is the last response.
+    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<Received, TransportError> {
+        for _ in 0..=MOST_REDIRECTS {
+            let received = self.exchange(outgoing).await?;
+            if !redirect::follow(outgoing, &received) {
+                return Ok(received);
+            }
+        }
+        Err(TransportError::TooManyRedirects)
+    }
+
+    /// Sends one request and reads one response.
+    pub(super) async fn exchange(&self, outgoing: &Outgoing) -> Result<Received, TransportError> {
+        loop {
+            let (mut connection, kept) = match self.pool.take(&outgoing.url) {
+                Some(connection) => (connection, true),
+                // Boxed, because it is large and rare: every request would carry its room.
+                None => (Box::pin(connect(&outgoing.url, self.trust.as_ref())).await?, false),
+            };
+            if let Err(error) = connection.ready().await {
+                if kept {
+                    continue;
+                }
+                return Err(TransportError::Exchange(error));
+            }
+            let request = request(outgoing, &connection)?;
+            match connection.send(request).await {
+                Ok(response) => return self.receive(outgoing, connection, response).await,
+                // The server closed the connection while it waited here, and nothing was written: the request was not
+                // sent, so sending it on another connection does not repeat it.
+                Err(error) if kept && error.message().is_some() => {}
+                Err(error) => return Err(TransportError::Exchange(error.into_error())),
+            }
+        }
+    }
+
+    async fn receive(
+        &self,
+        outgoing: &Outgoing,
+        connection: Connection,
+        response: http::Response<Incoming>,
+    ) -> Result<Received, TransportError> {
+        let (head, body) = response.into_parts();
+        let body = whole(body).await.map_err(TransportError::Body)?;
+        self.pool.put(&outgoing.url, connection);
+        Ok(Received { status: head.status, version: head.version, headers: head.headers, body })
+    }
+}
+
+/// The request as it goes onto this connection. The author's headers stand in for the usual ones.
+fn request(outgoing: &Outgoing, connection: &Connection) -> Result<connect::Request, TransportError> {
+    let url = &outgoing.url;
+    let mut headers = HeaderMap::with_capacity(outgoing.headers.len() + 5);
+    let target = &url[Position::BeforePath..Position::AfterQuery];
+    let uri = match &connection.channel {
+        Channel::Http1(_) => {
+            headers.insert(HOST, connection.authority.clone());
+            Uri::try_from(target)
+        }
+        Channel::Http2(_) => {
+            let authority = &url[Position::BeforeHost..Position::AfterPort];
+            Uri::try_from(format!("{}://{authority}{target}", url.scheme()))
+        }
+    };
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    if let Some(authorization) = user_information(url) {
+        headers.insert(AUTHORIZATION, authorization);
+    }
+    let announces_body = matches!(outgoing.method, Method::POST | Method::PUT | Method::PATCH);
+    if outgoing.body.is_empty() && announces_body {
+        // Where a server may expect a body, RFC 9110 has its absence said; hyper says only lengths that are not 0.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    for (name, value) in &outgoing.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+    let mut request = http::Request::new(Full::new(outgoing.body.clone()));
+    *request.method_mut() = outgoing.method.clone();
+    *request.uri_mut() = uri.map_err(|_| TransportError::Unsendable)?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// User name and password of a URL, as the header that they are sent in.
+fn user_information(url: &Url) -> Option<HeaderValue> {
+    let (user, password) = (url.username(), url.password());
+    if user.is_empty() && password.is_none() {
+        return None;
+    }
+    let mut pair: Vec<u8> = percent_decode_str(user).collect();
+    pair.push(b':');
+    pair.extend(percent_decode_str(password.unwrap_or_default()));
+    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+    HeaderValue::from_str(&format!("Basic {encoded}")).ok()
+}
+
+/// The whole body; where it comes in one piece, without copying it.
+async fn whole(mut body: Incoming) -> hyper::Result<Bytes> {
+    let expected = body.size_hint().lower().min(MOST_RESERVED);
+    let mut first = Bytes::new();
+    while first.is_empty() {
+        match body.frame().await {
+            Some(frame) => first = frame?.into_data().unwrap_or_default(),
+            None => return Ok(first),
+        }
+    }
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(expected as usize);
+    whole.extend_from_slice(&first);
+    while let Some(frame) = body.frame().await {
+        // What is no data are trailers, which nothing asks for.
+        whole.extend_from_slice(&frame?.into_data().unwrap_or_default());
+    }
+    Ok(whole.freeze())
+}

@@ -1,0 +1,373 @@
+//! Exchanges with servers that answer by script.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use opentelemetry_http::HttpClient as _;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+use crate::runtime::http::ExportClient;
+
+/// A request as a server saw it.
+#[derive(Debug, Clone)]
+struct Seen {
+    connection: usize,
+    /// Method, target and headers, in lower case.
+    head: String,
+    body: String,
+}
+
+impl Seen {
+    fn line(&self) -> &str {
+        self.head.lines().next().unwrap()
+    }
+}
+
+/// What to write, and whether the connection stays open then. Nothing to write: it is closed without an answer.
+type Answer = (Vec<u8>, bool);
+
+struct Server {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Server {
+    async fn start(answer: fn(&Seen) -> Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = seen.clone();
+        tokio::spawn(async move {
+            for connection in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, connection, answer, noted.clone()));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn connections(&self) -> Vec<usize> {
+        self.seen().iter().map(|seen| seen.connection).collect()
+    }
+
+    fn request(&self, method: Method, target: &str) -> Outgoing {
+        request_to(method, &format!("http://{}{target}", self.address))
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    connection: usize,
+    answer: fn(&Seen) -> Answer,
+    noted: Arc<Mutex<Vec<Seen>>>,
+) {
+    while let Some((head, body)) = read_request(&mut stream).await {
+        let seen = Seen { connection, head, body };
+        let (bytes, stays) = answer(&seen);
+        noted.lock().unwrap().push(seen);
+        if bytes.is_empty() || stream.write_all(&bytes).await.is_err() || !stays {
+            return;
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((head, String::from_utf8(body).unwrap()))
+}
+
+fn request_to(method: Method, url: &str) -> Outgoing {
+    Outgoing { method, url: url.parse().unwrap(), headers: HeaderMap::new(), body: Bytes::new() }
+}
+
+fn ok(_: &Seen) -> Answer {
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok".to_vec(), true)
+}
+
+#[tokio::test]
+async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
+    let server = Server::start(ok).await;
+    let transport = Transport::default();
+    transport.send(&mut server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
+    transport.send(&mut server.request(Method::POST, "/")).await.unwrap();
+    let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
+    outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
+    outgoing.body = Bytes::from_static(b"body");
+    transport.send(&mut outgoing).await.unwrap();
+    let seen = server.seen();
+    let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));
+    assert_eq!(
+        seen[0].head,
+        format!("get /a?b=%20c http/1.1\r\n{host}{agent}accept: */*\r\n\r\n"),
+        "neither fragment nor content-length"
+    );
+    assert!(seen[1].head.contains("content-length: 0\r\n"), "{}", seen[1].head);
+    for part in [&host, "user-agent: mine\r\n", "authorization: basic bwu6cebzcw==\r\n", "content-length: 4"]
+    {
+        assert!(seen[2].head.contains(part), "{part} in {}", seen[2].head);
+    }
+    assert_eq!(seen[2].body, "body");
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_requests_beside_each_other_have_their_own() {
+    let server = Server::start(ok).await;
+    let transport = Transport::default();
+    for _ in 0..3 {
+        transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+    }
+    assert_eq!(server.connections(), [0, 0, 0]);
+    let request = async || transport.send(&mut server.request(Method::GET, "/")).await;
+    let (one, other) = tokio::join!(request(), request());
+    assert!(one.is_ok() && other.is_ok());
+    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+    let mut used = server.connections();
+    used.sort_unstable();
+    used.dedup();
+    assert_eq!(used, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
+    for closing in [
+        |_: &Seen| (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec(), false),
+        |_: &Seen| (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_vec(), false),
+        |_: &Seen| (b"HTTP/1.1 200 OK\r\n\r\nuntil the end".to_vec(), false),
+    ] {
+        let server = Server::start(closing).await;
+        let transport = Transport::default();
+        for n in 0..5 {
+            let mut outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
+            transport.send(&mut outgoing).await.unwrap();
+            // The end of the connection arrives meanwhile.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
+        assert_eq!(bodies, ["0", "1", "2", "3", "4"]);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_written_is_not_sent_again() {
+    let server = Server::start(|seen| if seen.body == "lost" { (Vec::new(), false) } else { ok(seen) }).await;
+    let transport = Transport::default();
+    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+    let mut outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
+    let error = transport.send(&mut outgoing).await.unwrap_err();
+    assert_eq!(error.class(), "reset", "{error:?}");
+    let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
+    assert_eq!(bodies, ["", "lost"]);
+}
+
+#[tokio::test]
+async fn every_framing_of_a_body_is_read_to_its_end() {
+    let big = "x".repeat(3_000_000);
+    let server = Server::start(|seen| {
+        let bytes = match seen.line().split_whitespace().nth(1).unwrap() {
+            "/none" => "HTTP/1.1 204 No Content\r\n\r\n".into(),
+            "/unmodified" => "HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n".into(),
+            "/head" => "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n".into(),
+            "/empty" => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".into(),
+            "/chunked" => {
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nt: 1\r\n\r\n".into()
+            }
+            "/continue" => {
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlast".into()
+            }
+            "/big" => format!("HTTP/1.1 200 OK\r\ncontent-length: 3000000\r\n\r\n{}", "x".repeat(3_000_000)),
+            other => panic!("{other}"),
+        };
+        (bytes.into_bytes(), true)
+    })
+    .await;
+    let transport = Transport::default();
+    for (method, target, status, body) in [
+        (Method::GET, "/none", 204, ""),
+        (Method::GET, "/unmodified", 304, ""),
+        (Method::HEAD, "/head", 200, ""),
+        (Method::GET, "/empty", 200, ""),
+        (Method::GET, "/chunked", 200, "abcde"),
+        (Method::POST, "/continue", 200, "last"),
+        (Method::GET, "/big", 200, &big),
+        (Method::GET, "/none", 204, ""),
+    ] {
+        let received = transport.send(&mut server.request(method, target)).await.unwrap();
+        assert_eq!(received.status.as_u16(), status, "{target}");
+        assert!(received.body == body.as_bytes(), "{target}: {} bytes", received.body.len());
+    }
+    assert!(server.connections().iter().all(|connection| *connection == 0));
+}
+
+#[tokio::test]
+async fn what_is_no_response_has_its_class() {
+    for (answer, class) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nabc", "body"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nab", "body"),
+        ("HTTP/1.1 200 OK\r\ncontent-le", "reset"),
+        ("nonsense, and more of it\r\n\r\n", "protocol"),
+        ("", "reset"),
+    ] {
+        let server = Server::start(match answer.len() {
+            0 => |_| (Vec::new(), false),
+            _ => |seen: &Seen| (seen.body.clone().into_bytes(), false),
+        })
+        .await;
+        let mut outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
+        let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+        assert_eq!(error.class(), class, "{answer:?}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_followed_on_the_same_host_and_not_without_end() {
+    let server = Server::start(|seen| {
+        let location = match seen.line().split_whitespace().nth(1).unwrap() {
+            "/there" => "/here",
+            "/elsewhere" => "http://127.0.0.2:1/",
+            "/circle" => "/circle",
+            _ => return ok(seen),
+        };
+        let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 4\r\n\r\nmove");
+        (head.into_bytes(), true)
+    })
+    .await;
+    let transport = Transport::default();
+    let received = transport.send(&mut server.request(Method::POST, "/there")).await.unwrap();
+    assert_eq!((received.status.as_u16(), &*received.body), (200, &b"ok"[..]));
+    let received = transport.send(&mut server.request(Method::GET, "/elsewhere")).await.unwrap();
+    assert_eq!((received.status.as_u16(), &*received.body), (302, &b"move"[..]));
+    let error = transport.send(&mut server.request(Method::GET, "/circle")).await.unwrap_err();
+    assert_eq!(error.to_string(), "more than 10 redirects");
+    let seen = server.seen();
+    let lines: Vec<_> = seen.iter().map(Seen::line).collect();
+    assert_eq!(lines[..3], ["post /there http/1.1", "get /here http/1.1", "get /elsewhere http/1.1"]);
+    assert_eq!(lines[3..], ["get /circle http/1.1"; 11]);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_refusal() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut outgoing = request_to(Method::GET, &format!("http://{unused}/"));
+    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+    assert_eq!(error.class(), "connect_refused", "{error:?}");
+}
+
+/// A TLS server for 127.0.0.1 that offers these protocols, and a configuration that trusts it.
+async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let certificate = made.cert.der().clone();
+    let mut config = rustls::ServerConfig::builder_with_provider(tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    echo(stream, second).await;
+                }
+            });
+        }
+    });
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let trusting = ClientConfig::builder_with_provider(tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (address, tls::with_protocols(trusting))
+}
+
+/// Answers with the request's path, in the version that was agreed on.
+async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, second: bool) {
+    let path = service_fn(async |request: http::Request<Incoming>| {
+        let path = request.uri().path().to_owned();
+        Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(Bytes::from(path))))
+    });
+    // A client that goes away is no error here.
+    if second {
+        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), path)
+            .await;
+    } else {
+        let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), path).await;
+    }
+}
+
+#[tokio::test]
+async fn the_version_is_the_one_that_the_server_agrees_to() {
+    for (offered, version) in [
+        (&[&b"h2"[..], b"http/1.1"][..], Version::HTTP_2),
+        (&[b"http/1.1"], Version::HTTP_11),
+        (&[], Version::HTTP_11),
+    ] {
+        let (address, trust) = secure_server(offered).await;
+        let transport = Transport { trust: Some(trust), ..Transport::default() };
+        let request = async |path| {
+            let url = format!("https://{address}/{path}");
+            transport.send(&mut request_to(Method::POST, &url)).await
+        };
+        let first = request("first").await.unwrap();
+        assert_eq!((first.version, &*first.body), (version, &b"/first"[..]));
+        let (one, other) = tokio::join!(request("one"), request("other"));
+        assert_eq!((&*one.unwrap().body, &*other.unwrap().body), (&b"/one"[..], &b"/other"[..]));
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let (address, _) = secure_server(&[]).await;
+    let mut outgoing = request_to(Method::GET, &format!("https://{address}/"));
+    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+    assert_eq!(error.class(), "tls", "{error:?}");
+}
+
+#[tokio::test]
+async fn telemetry_is_posted_as_it_is_and_a_redirect_is_told() {
+    let server = Server::start(|seen| match seen.line() {
+        "post /v1/traces?a=b http/1.1" => ok(seen),
+        _ => (b"HTTP/1.1 307 Moved\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".to_vec(), true),
+    })
+    .await;
+    let client = ExportClient::default();
+    let post = async |path: &str| {
+        let request = http::Request::post(format!("http://{}{path}", server.address))
+            .header("x-key", "value")
+            .body(Bytes::from_static(b"spans"))
+            .unwrap();
+        client.send_bytes(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!((post("/v1/traces?a=b").await, post("/moved").await), (200, 307));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2);
+    assert!(seen[0].head.contains("x-key: value\r\n") && seen[0].body == "spans", "{seen:?}");
+}
