@@ -15,7 +15,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What makes the server misbehave.
-const WORDS: [&str; 8] = ["idle", "status", "delay", "big", "close", "drop", "short", "latin1"];
+const WORDS: [&str; 9] = ["idle", "moved", "status", "delay", "big", "close", "drop", "short", "latin1"];
 
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
