@@ -96,8 +96,8 @@ impl Services {
         let ended = |state: &State| {
             state.services.iter().find_map(|(name, seen)| Some((name.clone(), seen.ended.clone()?)))
         };
-        match state.wait_for(|state| state.gone || ended(state).is_some()).await {
-            Ok(state) if !state.gone => {
+        match state.wait_for(|state| state.lost || state.gone || ended(state).is_some()).await {
+            Ok(state) if !state.lost && !state.gone => {
                 let (service, status) = ended(&state).unwrap_or_default();
                 let log = LogTail::read(&self.log(&service));
                 ServiceError::Ended { service, status, log }

@@ -31,6 +31,8 @@ pub(crate) struct Guard {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
     ready: bool,
+    /// It ended without being asked to; what it leaves behind is being ended.
+    pub(crate) lost: bool,
     /// It says nothing any more. Where it did not end in order, the services were ended by this process.
     pub(crate) gone: bool,
     pub(crate) services: BTreeMap<String, Seen>,
@@ -119,6 +121,7 @@ async fn follow(reports: ChildStdout, state: watch::Sender<State>, spared: Arc<M
         state.send_modify(|state| state.note(report));
     }
     if !in_order {
+        state.send_modify(|state| state.lost = true);
         let groups = state.borrow().pids();
         // Blocks for at most the time that processes are given to end; a task that panics ends nothing more.
         let _ = tokio::task::spawn_blocking(move || end_orphans(&groups, &spared)).await;
