@@ -1,12 +1,13 @@
 //! Drives users: when each starts and stops, on which thread, and when the phase is over. It knows neither
 //! OpenTelemetry nor terminals.
 
+mod life;
 mod pacer;
 mod phase;
 pub(crate) mod schedule;
 mod worker;
 
-pub(crate) use phase::{Ended, PhasePlan, Slot, StopFlag, run};
+pub(crate) use phase::{Ended, Observer, PhasePlan, Slot, StopFlag, run};
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::Users;
-use super::schedule::{self, Action, Grace};
-use super::worker::{self, Command, Pot, Report, Work};
+use super::life::Pot;
+use super::schedule::{self, Action, Due, Grace};
+use super::worker::{self, Command, Place, Report, Work};
 use crate::model::load::LoadModel;
 use crate::model::stats::{Interval, Phase, ScenarioStats};
 use crate::sys::clock;
@@ -65,34 +66,35 @@ pub(crate) enum Ended {
     Failed(String),
 }
 
-/// Runs the phase to its end on threads of its own, or until `stop` says so; tells each interval, and the first step of each scenario that
-/// found no row of its own. Gives back how it ended, and the CPU
-/// share of each worker thread.
+/// Hears how a phase goes.
+pub(crate) trait Observer {
+    /// All users are set up; the phase's time begins.
+    fn started(&mut self);
+    fn interval(&mut self, interval: Interval);
+    /// The first step of a scenario that found no row of its own.
+    fn overflow(&mut self, step: &str);
+}
+
+/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and the CPU share
+/// of each worker thread.
 pub(crate) fn run(
     plan: &PhasePlan,
     stop: &dyn Fn() -> bool,
-    mut on_interval: impl FnMut(Interval),
-    mut on_overflow: impl FnMut(&str),
+    observer: &mut dyn Observer,
 ) -> (Ended, Vec<f64>) {
-    let start = clock::now();
-    let work: Vec<Work> =
-        plan.slots.iter().map(|slot| Work { users: slot.users.clone(), pot: pot(&slot.load) }).collect();
-    let mut due: Vec<(usize, schedule::Due)> = plan
+    let work: Vec<Work> = plan
         .slots
         .iter()
-        .enumerate()
-        .flat_map(|(at, slot)| schedule::of(&slot.load, slot.grace).into_iter().map(move |due| (at, due)))
+        .map(|slot| Work { users: slot.users.clone(), pot: pot(&slot.load), user_count: slot.load.vus_max() })
         .collect();
-    due.sort_by_key(|(_, due)| due.at);
-
     let (reports, inbox) = channel();
     let mut commands = Vec::new();
     let mut threads = Vec::new();
     for worker in 0..plan.workers {
         let (to_worker, from_phase) = unbounded_channel();
         commands.push(to_worker);
-        let (work, reports, workers) = (work.clone(), reports.clone(), plan.workers);
-        let run = move || worker::run((worker, workers), &work, from_phase, &reports);
+        let (work, reports, place) = (work.clone(), reports.clone(), Place { worker, workers: plan.workers });
+        let run = move || worker::run(place, &work, from_phase, &reports);
         match thread::Builder::new().name(format!("load-{worker}")).spawn(run) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
@@ -100,42 +102,25 @@ pub(crate) fn run(
             }
         }
     }
-    let (keep_pacing, stop_pacing) = channel::<()>();
-    let to_workers = commands.clone();
-    let finite: Vec<bool> = plan.slots.iter().map(|slot| slot.load.iterations().is_some()).collect();
-    let users =
-        |slot: &Slot| if slot.load.iterations().is_some() { i64::from(slot.load.vus_max()) } else { 0 };
-    let running = plan.slots.iter().map(users).collect();
-    let complete = finite.clone();
-    let pacing = thread::Builder::new().name("pacer".into()).spawn(move || {
-        pacer(start, &due, &stop_pacing, &to_workers, &finite, &reports);
-    });
-    if let Err(error) = pacing {
-        return (Ended::Failed(format!("cannot start the pacer's thread: {error}")), Vec::new());
-    }
-
-    let mut watch = Watch {
-        plan,
-        start,
-        commands: &commands,
-        interval_start: Duration::ZERO,
-        gathered: Gathered::default(),
-        running,
-        complete,
-        cpu: Vec::new(),
-        ended: Ended::Whole,
-    };
-    watch.until_all_users_ended(&inbox, stop, &mut on_interval, &mut on_overflow);
+    // The workers hold the other ends: when all have hung up, nothing more comes.
+    drop(reports);
+    let mut watch = Watch::new(plan, &commands, stop, observer);
+    watch.until_prepared(&inbox);
+    let keep_pacing = watch.begin();
+    watch.until_done(&inbox);
     let end = clock::now();
     drop(keep_pacing);
     tell_all(&commands, || Command::Exit);
-    watch.until_hung_up(&inbox, &mut on_overflow);
-    watch.emit(end, &mut on_interval);
+    watch.until_hung_up(&inbox);
+    if watch.has_begun {
+        watch.emit(end);
+    }
+    let Watch { cpu, ended, .. } = watch;
     // A thread that somebody's code blocks is left behind; the process ends soon.
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
     });
-    (watch.ended, watch.cpu)
+    (ended, cpu)
 }
 
 fn pot(load: &LoadModel) -> Pot {
@@ -146,39 +131,43 @@ fn pot(load: &LoadModel) -> Pot {
     }
 }
 
-fn pacer(
-    start: Instant,
-    due: &[(usize, schedule::Due)],
-    stop: &Receiver<()>,
-    workers: &[UnboundedSender<Command>],
-    finite: &[bool],
-    reports: &Sender<Report>,
-) {
-    super::pacer::run(start, due, stop, |slot, due| {
-        let to = |vu: u32| &workers[vu as usize % workers.len()];
-        match due.action {
-            Action::Start { vu } | Action::Retire { vu, .. } | Action::Cut { vu, .. } => {
-                if matches!(due.action, Action::Start { .. }) && !finite[slot] {
-                    let _ = reports.send(Report::UserDue { slot });
-                }
-                // A worker that is gone has reported why.
-                let _ = to(vu).send(Command::Do { slot, action: due.action });
-            }
-            Action::RetireAll | Action::CutAll => {
-                tell_all(workers, || Command::Do { slot, action: due.action });
-                if due.action == Action::RetireAll {
-                    let _ = reports.send(Report::Retired { slot });
-                }
-            }
-        }
-    });
-}
-
 fn tell_all(workers: &[UnboundedSender<Command>], command: impl Fn() -> Command) {
     for worker in workers {
         // A worker that is gone has reported why.
         let _ = worker.send(command());
     }
+}
+
+/// Starts the thread that hands out what falls due, until the sender that it gives back is dropped.
+fn pace(
+    plan: &PhasePlan,
+    start: Instant,
+    workers: &[UnboundedSender<Command>],
+) -> Result<Sender<()>, String> {
+    let mut due: Vec<(usize, Due)> = plan
+        .slots
+        .iter()
+        .enumerate()
+        .flat_map(|(at, slot)| schedule::of(&slot.load, slot.grace).into_iter().map(move |due| (at, due)))
+        .collect();
+    due.sort_by_key(|(_, due)| due.at);
+    let (keep_pacing, stop) = channel::<()>();
+    let workers = workers.to_vec();
+    let hand_out = move |slot, due: Due| {
+        let command = || Command::Do { slot, action: due.action };
+        match due.action {
+            Action::Start { vu } | Action::Retire { vu, .. } | Action::Cut { vu, .. } => {
+                let place = vu as usize % workers.len();
+                tell_all(&workers[place..=place], command);
+            }
+            Action::RetireAll | Action::CutAll => tell_all(&workers, command),
+        }
+    };
+    thread::Builder::new()
+        .name("pacer".into())
+        .spawn(move || super::pacer::run(start, &due, &stop, hand_out))
+        .map(|_| keep_pacing)
+        .map_err(|error| format!("cannot start the pacer's thread: {error}"))
 }
 
 /// What arrived since the last interval was told.
@@ -192,58 +181,85 @@ struct Gathered {
 
 struct Watch<'p> {
     plan: &'p PhasePlan,
-    start: Instant,
     commands: &'p [UnboundedSender<Command>],
+    stop: &'p dyn Fn() -> bool,
+    observer: &'p mut dyn Observer,
+    start: Instant,
+    has_begun: bool,
     interval_start: Duration,
     gathered: Gathered,
-    /// Users that were due and have not ended, by slot.
-    running: Vec<i64>,
-    /// Whether all users of the slot are in `running`: an iteration model's are from the start, those of a timed
-    /// model when its time is over.
-    complete: Vec<bool>,
+    /// Users whose setup is not done.
+    unprepared: u64,
+    /// (Thread, slot) pairs that have users with something left to do.
+    undone: usize,
     cpu: Vec<f64>,
     ended: Ended,
 }
 
-impl Watch<'_> {
-    fn until_all_users_ended(
-        &mut self,
-        inbox: &Receiver<Report>,
-        stop: &dyn Fn() -> bool,
-        on_interval: &mut impl FnMut(Interval),
-        on_overflow: &mut impl FnMut(&str),
-    ) {
+impl<'p> Watch<'p> {
+    fn new(
+        plan: &'p PhasePlan,
+        commands: &'p [UnboundedSender<Command>],
+        stop: &'p dyn Fn() -> bool,
+        observer: &'p mut dyn Observer,
+    ) -> Self {
+        Self {
+            plan,
+            commands,
+            stop,
+            observer,
+            start: clock::now(),
+            has_begun: false,
+            interval_start: Duration::ZERO,
+            gathered: Gathered::default(),
+            unprepared: plan.slots.iter().map(|slot| u64::from(slot.load.vus_max())).sum(),
+            undone: plan.slots.len() * plan.workers,
+            cpu: Vec::new(),
+            ended: Ended::Whole,
+        }
+    }
+
+    /// Setups are in no figure: no time runs until all are done.
+    fn until_prepared(&mut self, inbox: &Receiver<Report>) {
+        while self.unprepared > 0 && self.glance(inbox) && self.ended == Ended::Whole {}
+    }
+
+    /// Lets the phase's time begin, unless it is over already.
+    fn begin(&mut self) -> Option<Sender<()>> {
+        self.start = clock::now();
+        if self.ended != Ended::Whole {
+            return None;
+        }
+        self.has_begun = true;
+        self.observer.started();
+        tell_all(self.commands, || Command::Begin);
+        match pace(self.plan, self.start, self.commands) {
+            Ok(keep_pacing) => Some(keep_pacing),
+            Err(message) => {
+                self.fail(message);
+                None
+            }
+        }
+    }
+
+    fn until_done(&mut self, inbox: &Receiver<Report>) {
         let mut next_take = self.start + INTERVAL;
         let mut cut_at: Option<Instant> = None;
-        loop {
-            match inbox.recv_timeout(GLANCE) {
-                Ok(report) => self.take_in(report, on_overflow),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+        while self.undone > 0 {
+            if self.ended != Ended::Whole && cut_at.is_none() {
+                cut_at = Some(clock::now());
+                for slot in 0..self.plan.slots.len() {
+                    tell_all(self.commands, || Command::Do { slot, action: Action::CutAll });
+                }
+            }
+            if !self.glance(inbox) || cut_at.is_some_and(|cut| clock::now() > cut + HANG_UP) {
+                return;
             }
             let now = clock::now();
-            if cut_at.is_none() {
-                if stop() && self.ended == Ended::Whole {
-                    self.ended = Ended::Stopped;
-                }
-                if self.ended != Ended::Whole {
-                    cut_at = Some(now);
-                    for slot in 0..self.plan.slots.len() {
-                        tell_all(self.commands, || Command::Do { slot, action: Action::CutAll });
-                        self.complete[slot] = true;
-                    }
-                }
-            }
-            if self.running.iter().zip(&self.complete).all(|(running, complete)| *running == 0 && *complete) {
-                return;
-            }
-            if cut_at.is_some_and(|cut| now > cut + HANG_UP) {
-                return;
-            }
             if now >= next_take {
                 tell_all(self.commands, || Command::Take);
-                self.until_taken(inbox, on_overflow);
-                self.emit(now, on_interval);
+                self.until_taken(inbox);
+                self.emit(now);
                 while next_take <= now {
                     next_take += INTERVAL;
                 }
@@ -251,32 +267,42 @@ impl Watch<'_> {
         }
     }
 
+    /// Takes in what comes next, if something does soon, and looks for a stop; whether anybody is left to tell.
+    fn glance(&mut self, inbox: &Receiver<Report>) -> bool {
+        match inbox.recv_timeout(GLANCE) {
+            Ok(report) => self.take_in(report),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        if self.ended == Ended::Whole && (self.stop)() {
+            self.ended = Ended::Stopped;
+        }
+        true
+    }
+
     /// Until every worker has handed its shard over. One that is busy does so later: in the next interval.
-    fn until_taken(&mut self, inbox: &Receiver<Report>, on_overflow: &mut impl FnMut(&str)) {
+    fn until_taken(&mut self, inbox: &Receiver<Report>) {
         let until = clock::now() + HAND_OVER;
         let mut missing = self.plan.workers;
         while missing > 0 {
-            let Ok(report) = inbox.recv_timeout(until.saturating_duration_since(clock::now())) else {
-                return;
-            };
+            let wait = until.saturating_duration_since(clock::now());
+            let Ok(report) = inbox.recv_timeout(wait) else { return };
             missing -= usize::from(matches!(report, Report::Taken { .. }));
-            self.take_in(report, on_overflow);
+            self.take_in(report);
         }
     }
 
-    fn until_hung_up(&mut self, inbox: &Receiver<Report>, on_overflow: &mut impl FnMut(&str)) {
+    fn until_hung_up(&mut self, inbox: &Receiver<Report>) {
         let until = clock::now() + HANG_UP;
-        // The channel closes when the pacer and every worker are gone.
         while let Ok(report) = inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            self.take_in(report, on_overflow);
+            self.take_in(report);
         }
     }
 
-    fn take_in(&mut self, report: Report, on_overflow: &mut impl FnMut(&str)) {
+    fn take_in(&mut self, report: Report) {
         match report {
-            Report::UserDue { slot } => self.running[slot] += 1,
-            Report::UserEnded { slot } => self.running[slot] -= 1,
-            Report::Retired { slot } => self.complete[slot] = true,
+            Report::Prepared => self.unprepared -= 1,
+            Report::Done { .. } => self.undone -= 1,
             Report::Failed { slot, message } => {
                 let name = &self.plan.slots[slot].name;
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
@@ -288,14 +314,11 @@ impl Watch<'_> {
                     self.gathered.users.insert((worker, slot), stats.vus);
                     let peak = self.gathered.peaks.entry((worker, slot)).or_default();
                     *peak = stats.vus_max.max(*peak);
-                    self.gathered
-                        .scenarios
-                        .entry(self.plan.slots[slot].name.clone())
-                        .or_default()
-                        .merge(&stats);
+                    let name = self.plan.slots[slot].name.clone();
+                    self.gathered.scenarios.entry(name).or_default().merge(&stats);
                 }
                 if let Some(step) = overflow {
-                    on_overflow(&step);
+                    self.observer.overflow(&step);
                 }
             }
         }
@@ -308,7 +331,7 @@ impl Watch<'_> {
     }
 
     /// Tells what was gathered, as the interval that ends at `end`.
-    fn emit(&mut self, end: Instant, on_interval: &mut impl FnMut(Interval)) {
+    fn emit(&mut self, end: Instant) {
         let end = end.saturating_duration_since(self.start);
         let mut scenarios = std::mem::take(&mut self.gathered.scenarios);
         for (at, slot) in self.plan.slots.iter().enumerate() {
@@ -321,7 +344,7 @@ impl Watch<'_> {
             stats.vus_max = of_slot(&self.gathered.peaks).min(slot.load.vus_max());
         }
         self.gathered.peaks.clear();
-        on_interval(Interval {
+        self.observer.interval(Interval {
             phase: self.plan.phase,
             start_ms: self.interval_start.as_millis() as u64,
             end_ms: end.as_millis() as u64,

@@ -1,25 +1,31 @@
-//! A worker thread: a runtime of its own, on which its users live from start to end.
+//! A worker thread: a runtime of its own, on which its users live from the phase's beginning to its end.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
 use tokio::runtime::LocalOptions;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
 
+use super::life::{Control, Home, Pot, live};
 use super::schedule::Action;
-use super::{Seat, Seated, User, Users};
+use super::{Seat, Users};
 use crate::model::stats::ScenarioStats;
 use crate::runtime::record::Shard;
 use crate::sys::clock;
 
+/// So many users of a thread set up at a time: a setup may be expensive for the system under test.
+const SETUPS: usize = 8;
+
 /// From the phase to a worker.
 #[derive(Debug)]
 pub(super) enum Command {
+    /// The phase's time runs from now.
+    Begin,
     Do {
         slot: usize,
         action: Action,
@@ -32,28 +38,23 @@ pub(super) enum Command {
 /// From a worker to the phase.
 #[derive(Debug)]
 pub(super) enum Report {
-    Taken {
-        worker: usize,
-        stats: Vec<ScenarioStats>,
-        overflow: Option<String>,
-    },
-    /// The pacer is about to start a user.
-    UserDue {
-        slot: usize,
-    },
-    UserEnded {
-        slot: usize,
-    },
-    /// No further user of the slot begins.
-    Retired {
-        slot: usize,
-    },
+    /// A user's setup is done.
+    Prepared,
     /// A user's setup failed: the phase cannot run.
     Failed {
         slot: usize,
         message: String,
     },
-    /// The thread is at its end; the part of its life that it had a CPU.
+    /// No user of the slot on this thread has anything left to do.
+    Done {
+        slot: usize,
+    },
+    Taken {
+        worker: usize,
+        stats: Vec<ScenarioStats>,
+        overflow: Option<String>,
+    },
+    /// The thread is at its end; the part of the phase's time that it had a CPU.
     Cpu {
         share: f64,
     },
@@ -63,58 +64,25 @@ pub(super) enum Report {
     },
 }
 
-/// How many iterations a user may begin.
-#[derive(Debug, Clone)]
-pub(super) enum Pot {
-    Unlimited,
-    Each(u64),
-    Shared(Arc<AtomicU64>),
-}
-
-impl Pot {
-    /// Takes one iteration out, if there is one; `begun` is how many the user has had.
-    fn take(&self, begun: u64) -> bool {
-        match self {
-            Self::Unlimited => true,
-            Self::Each(n) => begun < *n,
-            Self::Shared(left) => {
-                left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
-            }
-        }
-    }
-}
-
 /// One scenario of the phase, as each worker sees it.
 #[derive(Clone)]
 pub(super) struct Work {
     pub(super) users: Arc<dyn Users>,
     pub(super) pot: Pot,
+    /// On all threads together: user n lives on thread n modulo their number.
+    pub(super) user_count: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Running,
-    /// Ends after its iteration; the turn is the schedule's.
-    Retiring(u32),
-    Cut,
-    Ended,
-}
-
-struct Control {
-    state: Cell<State>,
-    cut: Notify,
-}
-
-impl Control {
-    fn cut(&self) {
-        self.state.set(State::Cut);
-        self.cut.notify_one();
-    }
+/// Which of how many threads this is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) worker: usize,
+    pub(super) workers: usize,
 }
 
 /// Runs a worker on this thread until it is told to exit.
 pub(super) fn run(
-    (worker, workers): (usize, usize),
+    place: Place,
     work: &[Work],
     commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
@@ -122,117 +90,137 @@ pub(super) fn run(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     match runtime {
-        Ok(runtime) => runtime.block_on(serve((worker, workers), work, commands, reports)),
-        Err(error) => {
-            // The phase ends when all workers have hung up; a lost report changes nothing then.
-            let _ = reports
-                .send(Report::Broken { message: format!("cannot start a worker thread's runtime: {error}") });
-        }
+        Ok(runtime) => runtime.block_on(serve(place, work, commands, reports)),
+        Err(error) => tell(
+            reports,
+            Report::Broken { message: format!("cannot start a worker thread's runtime: {error}") },
+        ),
     }
 }
 
+/// The phase listens until every worker has hung up.
+fn tell(reports: &Sender<Report>, report: Report) {
+    let _ = reports.send(report);
+}
+
+/// The users of one scenario on this thread.
+struct Crew {
+    users: BTreeMap<u32, Rc<Control>>,
+    /// Each has its own end; otherwise they end together, when their time does.
+    is_finite: bool,
+    /// No user of a timed model begins any more.
+    is_retired: bool,
+    is_over: bool,
+    told: bool,
+}
+
 async fn serve(
-    (worker, workers): (usize, usize),
+    place: Place,
     work: &[Work],
     mut commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
 ) {
-    let born = (clock::now(), clock::thread_cpu_nanos());
     let shard = Rc::new(RefCell::new(Shard::new(work.len(), clock::now())));
-    let seat = |slot| Seat { slot, shard: shard.clone(), workers };
-    let seated: Vec<Box<dyn Seated>> =
-        work.iter().enumerate().map(|(slot, work)| work.users.clone().seat(seat(slot))).collect();
-    let mut users: Vec<HashMap<u32, Rc<Control>>> = vec![HashMap::new(); work.len()];
+    let (idle, setups) = (Rc::new(Notify::new()), Rc::new(Semaphore::new(SETUPS)));
+    let mut lives: Vec<JoinHandle<()>> = Vec::new();
+    let mut crews = Vec::new();
+    for (slot, work) in work.iter().enumerate() {
+        let seated = work.users.clone().seat(Seat { slot, shard: shard.clone(), workers: place.workers });
+        let mut users = BTreeMap::new();
+        for vu in (0..work.user_count).filter(|vu| *vu as usize % place.workers == place.worker) {
+            let control = Control::new();
+            users.insert(vu, control.clone());
+            let home = Home {
+                slot,
+                shard: shard.clone(),
+                pot: work.pot.clone(),
+                setups: setups.clone(),
+                idle: idle.clone(),
+            };
+            let reports = reports.clone();
+            let prepared = move |setup: Result<(), String>| {
+                tell(
+                    &reports,
+                    match setup {
+                        Ok(()) => Report::Prepared,
+                        Err(message) => Report::Failed { slot, message },
+                    },
+                );
+            };
+            lives.push(tokio::task::spawn_local(live(
+                seated.make(u64::from(vu) + 1),
+                home,
+                control,
+                prepared,
+            )));
+        }
+        let is_finite = !matches!(work.pot, Pot::Unlimited);
+        crews.push(Crew { users, is_finite, is_retired: false, is_over: false, told: false });
+    }
     let take = || {
         let mut shard = shard.borrow_mut();
         let (stats, overflow) = (shard.take(clock::now()), shard.take_overflow());
-        let _ = reports.send(Report::Taken { worker, stats, overflow });
+        tell(reports, Report::Taken { worker: place.worker, stats, overflow });
     };
-    while let Some(command) = commands.recv().await {
-        match command {
-            Command::Take => take(),
-            Command::Exit => break,
-            Command::Do { slot, action } => match action {
-                Action::Start { vu } => {
-                    let known = users[slot]
-                        .get(&vu)
-                        .filter(|user| matches!(user.state.get(), State::Running | State::Retiring(_)));
-                    if let Some(user) = known {
-                        user.state.set(State::Running);
-                        // The user that was due is one that is there already.
-                        let _ = reports.send(Report::UserEnded { slot });
-                        continue;
-                    }
-                    let control = Rc::new(Control { state: Cell::new(State::Running), cut: Notify::new() });
-                    users[slot].insert(vu, control.clone());
-                    let user = seated[slot].make(u64::from(vu) + 1);
-                    let pot = work[slot].pot.clone();
-                    tokio::task::spawn_local(live(user, pot, seat(slot), control, reports.clone()));
-                }
-                Action::Retire { vu, turn } => {
-                    if let Some(user) = users[slot].get(&vu).filter(|user| user.state.get() == State::Running)
-                    {
-                        user.state.set(State::Retiring(turn));
-                    }
-                }
-                Action::Cut { vu, turn } => {
-                    if let Some(user) =
-                        users[slot].get(&vu).filter(|user| user.state.get() == State::Retiring(turn))
-                    {
-                        user.cut();
-                    }
-                }
-                Action::RetireAll => {
-                    for user in users[slot].values().filter(|user| user.state.get() == State::Running) {
-                        user.state.set(State::Retiring(u32::MAX));
-                    }
-                }
-                Action::CutAll => {
-                    for user in users[slot].values().filter(|user| user.state.get() != State::Ended) {
-                        user.cut();
-                    }
-                }
+    let mut begun = (clock::now(), clock::thread_cpu_nanos());
+    loop {
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Begin) => begun = (clock::now(), clock::thread_cpu_nanos()),
+                Some(Command::Do { slot, action }) => crews[slot].act(action),
+                Some(Command::Take) => take(),
+                Some(Command::Exit) | None => break,
             },
+            () = idle.notified() => {}
         }
+        for (slot, crew) in crews.iter_mut().enumerate() {
+            if !crew.told && crew.is_done() {
+                crew.told = true;
+                tell(reports, Report::Done { slot });
+            }
+        }
+    }
+    if let (Some(before), Some(after)) = (begun.1, clock::thread_cpu_nanos()) {
+        let passed = clock::now().saturating_duration_since(begun.0).as_nanos().max(1);
+        tell(reports, Report::Cpu { share: after.saturating_sub(before) as f64 / passed as f64 });
+    }
+    // What still runs is cut off, and counts itself as such, before the last figures are handed over.
+    for life in lives {
+        life.abort();
+        let _ = life.await;
     }
     take();
-    if let (Some(before), Some(after)) = (born.1, clock::thread_cpu_nanos()) {
-        let lived = clock::now().saturating_duration_since(born.0).as_nanos().max(1);
-        let _ = reports.send(Report::Cpu { share: after.saturating_sub(before) as f64 / lived as f64 });
-    }
 }
 
-/// One user from start to end.
-async fn live(mut user: Box<dyn User>, pot: Pot, seat: Seat, control: Rc<Control>, reports: Sender<Report>) {
-    let (slot, shard) = (seat.slot, seat.shard.clone());
-    let tell = |report| {
-        // The phase listens until every worker has hung up.
-        let _ = reports.send(report);
-    };
-    let prepared = tokio::select! {
-        biased;
-        () = control.cut.notified() => None,
-        prepared = user.prepare() => Some(prepared),
-    };
-    match prepared {
-        Some(Ok(())) => {
-            shard.borrow_mut().user_started(slot, clock::now());
-            let mut begun = 0;
-            while control.state.get() == State::Running && pot.take(begun) {
-                begun += 1;
-                tokio::select! {
-                    biased;
-                    () = control.cut.notified() => break,
-                    () = user.iterate() => {}
-                }
-                // An iteration that never waits would keep the thread from all others.
-                tokio::task::yield_now().await;
+impl Crew {
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Start { vu } if !self.is_over => self.user(vu, Control::start),
+            Action::Start { .. } => {}
+            Action::Retire { vu, turn } => self.user(vu, |user| user.retire(turn)),
+            Action::Cut { vu, turn } => self.user(vu, |user| user.cut(turn)),
+            Action::RetireAll => {
+                self.is_retired = true;
+                self.users.values().for_each(|user| user.retire(u32::MAX));
             }
-            shard.borrow_mut().user_ended(slot, clock::now());
+            Action::CutAll => {
+                self.is_over = true;
+                self.users.values().for_each(|user| user.end());
+            }
         }
-        Some(Err(message)) => tell(Report::Failed { slot, message }),
-        None => {}
     }
-    control.state.set(State::Ended);
-    tell(Report::UserEnded { slot });
+
+    fn user(&self, vu: u32, act: impl FnOnce(&Control)) {
+        if let Some(user) = self.users.get(&vu) {
+            act(user);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        if self.is_finite || self.is_over {
+            self.users.values().all(|user| user.is_finished() || self.is_retired && !user.is_busy())
+        } else {
+            self.is_retired && self.users.values().all(|user| !user.is_busy())
+        }
+    }
 }

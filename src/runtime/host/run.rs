@@ -12,7 +12,7 @@ use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
 use crate::runtime::engine::schedule::Grace;
-use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
+use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
 use crate::runtime::http::Target;
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
@@ -216,8 +216,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
     fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Grace)>, workers: usize) -> Ended {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
-        let scenarios = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
-        (self.tell)(Event::PhaseStarted { phase, scenarios, unix_ns: clock::unix_nanos() });
+        let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
         let slots = slots.into_iter().map(|(one, load, grace)| Slot {
             name: one.scenario.name.clone(),
             load,
@@ -232,28 +231,10 @@ impl<T: FnMut(Event)> Run<'_, T> {
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
-        let (export, facts, stop, secrets) = (self.export, self.facts, self.stop, &self.plan.secrets);
-        let tell = std::cell::RefCell::new(&mut *self.tell);
-        let on_interval = |mut interval: Interval| {
-            secrets.mask_interval(&mut interval);
-            if let Some(export) = export {
-                export.metrics(&interval);
-            }
-            (tell.borrow_mut())(Event::Interval(interval));
-        };
-        let on_overflow = |step: &str| {
-            let message = format!(
-                "more than 500 distinct steps; `{step}` and all further ones are measured together as `(other)`: \
-                 put what varies into .path(…) or .query(…), or give the request a .name(…)"
-            );
-            (tell.borrow_mut())(Event::Warning(Warning::new("too-many-steps", message)));
-        };
-        let (ended, worker_cpu) = engine::run(
-            &plan,
-            &|| stop.is_set() || facts.misconfiguration.get().is_some(),
-            on_interval,
-            on_overflow,
-        );
+        let (facts, stop) = (self.facts, self.stop);
+        let mut told = Told { phase, scenarios, export: self.export, plan: self.plan, tell: &mut *self.tell };
+        let stop = || stop.is_set() || facts.misconfiguration.get().is_some();
+        let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
         self.worker_cpu = worker_cpu;
         ended
     }
@@ -270,6 +251,38 @@ impl<T: FnMut(Event)> Run<'_, T> {
             }
         }
         Ended::Whole
+    }
+}
+
+/// Hands on what happens in a phase.
+struct Told<'r, T> {
+    phase: Phase,
+    scenarios: Vec<String>,
+    export: Option<&'r Export>,
+    plan: &'r RunPlan,
+    tell: &'r mut T,
+}
+
+impl<T: FnMut(Event)> Observer for Told<'_, T> {
+    fn started(&mut self) {
+        let scenarios = self.scenarios.clone();
+        (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
+    }
+
+    fn interval(&mut self, mut interval: Interval) {
+        self.plan.secrets.mask_interval(&mut interval);
+        if let Some(export) = self.export {
+            export.metrics(&interval);
+        }
+        (self.tell)(Event::Interval(interval));
+    }
+
+    fn overflow(&mut self, step: &str) {
+        let message = format!(
+            "more than 500 distinct steps; `{step}` and all further ones are measured together as `(other)`: \
+             put what varies into .path(…) or .query(…), or give the request a .name(…)"
+        );
+        (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
     }
 }
 

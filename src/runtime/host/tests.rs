@@ -394,3 +394,78 @@ fn user_time_is_the_sum_of_iteration_times() {
         (stats.vu_ns as f64, stats.iteration.sum_nanos() as f64 + stats.interrupted_ns as f64);
     assert!((users / iterations - 1.0).abs() < 0.02, "{users} for {iterations}");
 }
+
+#[test]
+fn the_setup_of_users_takes_no_time_of_the_load() {
+    let server = Server::start();
+    let scenario = stateful("slow")
+        .setup(async |_: &Vu| -> Result<()> { Ok(()) })
+        .vu_setup(async |vu: &Vu, (): &()| -> Result<()> {
+            vu.sleep(millis(700)).await;
+            Ok(())
+        })
+        .iteration(async |vu: &Vu, (): &mut (), (): &()| -> Result {
+            vu.get("/delay/{ms}").path("ms", 10).send().await?;
+            Ok(())
+        })
+        .constant_vus(3, millis(300));
+    let outcome = run(&server, scenario);
+    // With the setup in it, the load would be over before it began.
+    assert!(outcome.load().iterations >= 10, "{}", outcome.load().iterations);
+    let took = outcome.stats.load_time;
+    assert!(took < millis(700), "{took:?}");
+    let users = outcome.load().vu_ns as f64 / 1e9;
+    assert!(users < 3.0 * 0.7, "{users}");
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_ramp_loses_no_request() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/delay/{ms}").path("ms", 5).send().await?;
+        Ok(())
+    };
+    let scenarios = vec![scenario("ramp", flow).ramping_vus([stage(secs(2), 200)])];
+    let (plan, stop) = (plan(Some(&server), &scenarios), StopFlag::default());
+    let flag = stop.clone();
+    let waiting = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        flag.set();
+    });
+    let outcome = run_with(scenarios, plan, &stop);
+    waiting.join().unwrap();
+    assert!(outcome.end.as_ref().unwrap().interrupted);
+    let (requests, seen) = (outcome.load().requests(), server.seen().requests);
+    let responses = requests.count - requests.errors;
+    assert!(
+        responses <= seen && seen <= requests.count + requests.interrupted,
+        "{responses} {seen} {requests:?}"
+    );
+    assert!(requests.interrupted > 0 && outcome.load().interrupted_iterations > 0);
+}
+
+#[test]
+fn a_user_that_a_ramp_takes_away_and_brings_back_is_the_same_one() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.post("/").body(format!("{}:{}", vu.id(), vu.iteration())).send().await?;
+        vu.sleep(millis(5)).await;
+        Ok(())
+    };
+    let stages = [
+        stage(millis(0), 2),
+        stage(millis(100), 2),
+        stage(millis(0), 0),
+        stage(millis(100), 0),
+        stage(millis(0), 2),
+    ];
+    let outcome =
+        run(&server, scenario("back", flow).ramping_vus(stages.into_iter().chain([stage(millis(100), 2)])));
+    let mut bodies = server.seen().bodies;
+    let count = bodies.len();
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), count, "an iteration number came twice");
+    assert_eq!(outcome.load().iterations, count as u64);
+    assert_eq!(server.seen().connections, 2);
+}
