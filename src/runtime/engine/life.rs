@@ -143,23 +143,30 @@ pub(super) async fn live(
             is_set_up
         }
     };
+    if is_set_up {
+        work(&mut *user, &home, &control).await;
+    }
+    control.busy.set(false);
+    control.finished.set(true);
+    home.idle.notify_one();
+}
+
+/// Runs whenever the user is to, until it is over or has had all its iterations.
+async fn work(user: &mut dyn User, home: &Home, control: &Control) {
     let mut begun = 0;
-    while is_set_up {
+    loop {
         control.until(|state| state != State::Waiting).await;
         if control.state.get() == State::Over {
-            break;
+            return;
         }
-        let exhausted = run(&mut *user, &home, &control, &mut begun).await;
+        let exhausted = run(user, home, control, &mut begun).await;
         if exhausted || control.state.get() == State::Over {
-            break;
+            return;
         }
         control.state.set(State::Waiting);
         control.busy.set(false);
         home.idle.notify_one();
     }
-    control.busy.set(false);
-    control.finished.set(true);
-    home.idle.notify_one();
 }
 
 /// Iterations until the user is to stop; whether it has had them all.

@@ -302,7 +302,7 @@ impl<'p> Watch<'p> {
     fn take_in(&mut self, report: Report) {
         match report {
             Report::Prepared => self.unprepared -= 1,
-            Report::Done { .. } => self.undone -= 1,
+            Report::Done => self.undone -= 1,
             Report::Failed { slot, message } => {
                 let name = &self.plan.slots[slot].name;
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));

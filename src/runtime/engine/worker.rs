@@ -45,10 +45,8 @@ pub(super) enum Report {
         slot: usize,
         message: String,
     },
-    /// No user of the slot on this thread has anything left to do.
-    Done {
-        slot: usize,
-    },
+    /// No user of one scenario on this thread has anything left to do.
+    Done,
     Taken {
         worker: usize,
         stats: Vec<ScenarioStats>,
@@ -173,10 +171,10 @@ async fn serve(
             },
             () = idle.notified() => {}
         }
-        for (slot, crew) in crews.iter_mut().enumerate() {
+        for crew in &mut crews {
             if !crew.told && crew.is_done() {
                 crew.told = true;
-                tell(reports, Report::Done { slot });
+                tell(reports, Report::Done);
             }
         }
     }
