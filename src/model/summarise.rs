@@ -106,6 +106,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     };
     attribution.sort_by_key(place);
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
+    health.warnings.extend(scenarios.iter().filter_map(panicked));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));
     }
@@ -291,13 +292,26 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 fn time_unaccounted_for(scenario: &Scenario) -> Option<Warning> {
     let (users, iterations) = (scenario.vu_seconds, scenario.iteration_seconds);
     let apart = (users - iterations).abs();
-    (apart > 0.02 * users.max(iterations) && apart > 0.1).then(|| {
+    let succeeded = succeeded(scenario) > 0;
+    (succeeded && apart > 0.02 * users.max(iterations) && apart > 0.1).then(|| {
         let message = format!(
             "the users of {} spent {users:.1} s in the loop but its iterations took {iterations:.1} s in all; they \
              should agree within 2%. The generator itself may be short of CPU.",
             scenario.name
         );
         Warning::new("vu-seconds", message)
+    })
+}
+
+fn panicked(scenario: &Scenario) -> Option<Warning> {
+    (scenario.panics > 0).then(|| {
+        let (panics, iterations) = (scenario.panics, scenario.iterations);
+        let message = format!(
+            "{panics} of {iterations} iterations of {} panicked: that is a fault of the load test. A threshold on \
+             iteration_failed, such as rate==0, makes it fail the run.",
+            scenario.name
+        );
+        Warning::new("panics", message)
     })
 }
 

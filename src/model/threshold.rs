@@ -33,6 +33,7 @@ enum Metric {
     HttpReqFailed,
     HttpReqRateLimited,
     Iterations,
+    IterationFailed,
     IterationDuration,
     StepDuration,
     Checks,
@@ -51,6 +52,7 @@ const METRICS: &[(&str, Metric, Kind, &[&str])] = &[
     ("http_req_failed", Metric::HttpReqFailed, Kind::Rate, &["step"]),
     ("http_req_rate_limited", Metric::HttpReqRateLimited, Kind::Rate, &["step"]),
     ("iterations", Metric::Iterations, Kind::Counter, &[]),
+    ("iteration_failed", Metric::IterationFailed, Kind::Rate, &[]),
     ("iteration_duration", Metric::IterationDuration, Kind::Trend, &[]),
     ("step_duration", Metric::StepDuration, Kind::Trend, &["step"]),
     ("checks", Metric::Checks, Kind::Rate, &["check"]),
@@ -169,6 +171,7 @@ impl Threshold {
             Metric::DataReceived => self.judge_count(sum(|s| s.bytes_received), seconds),
             Metric::Iterations => self.judge_count(stats.iterations, seconds),
             Metric::DroppedIterations => self.judge_count(stats.dropped_iterations, seconds),
+            Metric::IterationFailed => self.judge_rate(stats.failed_iterations, stats.iterations),
             Metric::HttpReqFailed => self.judge_rate(sum(|s| s.failed), sum(|s| s.count)),
             Metric::HttpReqRateLimited => self.judge_rate(sum(|s| s.rate_limited), sum(|s| s.count)),
             Metric::Checks => {
@@ -403,7 +406,13 @@ mod tests {
     use super::*;
 
     fn stats() -> ScenarioStats {
-        let mut stats = ScenarioStats { iterations: 10, vus: 2, vus_max: 5, ..ScenarioStats::default() };
+        let mut stats = ScenarioStats {
+            iterations: 10,
+            failed_iterations: 2,
+            vus: 2,
+            vus_max: 5,
+            ..ScenarioStats::default()
+        };
         for (name, ms) in [("GET /users/{id}", 10), ("POST /a,b", 1000)] {
             let mut step = StepStats { count: 100, failed: 5, ..StepStats::default() };
             (0..100).for_each(|_| step.latency.record(Duration::from_millis(ms)));
@@ -427,6 +436,7 @@ mod tests {
             ("http_reqs", "count>=200", true, "count=200"),
             ("http_reqs", "rate>20", false, "rate=20.00/s (200 in 10.0s)"),
             ("iterations", "count!=10", false, "count=10"),
+            ("iteration_failed", "rate<0.5", true, "rate=0.2000 (2 of 10)"),
             ("checks", "rate>0.8", true, "rate=0.9000 (9 of 10)"),
             ("checks{check:ok}", "rate>0.95", false, "rate=0.9000 (9 of 10)"),
             ("vus_max", "value==5", true, "value=5"),

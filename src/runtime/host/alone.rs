@@ -27,7 +27,11 @@ use crate::sys::{clock, env};
 pub(super) fn run(scenarios: Vec<Scenario>) -> ExitCode {
     match whole_run(scenarios) {
         Ok((summary, problems)) => {
-            say(&summary, &problems);
+            if summary.steps.is_empty() && !problems.is_empty() {
+                problems.iter().for_each(|problem| complain(problem));
+            } else {
+                say(&summary, &problems);
+            }
             ExitCode::from(summary.exit_code)
         }
         Err(message) => {

@@ -12,7 +12,7 @@ pub(crate) enum RequestError {
         "`{template}` is relative, and there is no base-url; set base-url in loadtest.toml, --base-url or LOADTEST_BASE_URL"
     )]
     NoBaseUrl { template: String },
-    #[error("`{template}` has a placeholder that nothing fills in: call .path(`{key}`, …)")]
+    #[error("`{template}` has a placeholder that nothing fills in: call .path(\"{key}\", …)")]
     MissingPathParameter { template: String, key: String },
     #[error("`{template}` has no placeholder {{{key}}}")]
     UnknownPathParameter { template: String, key: String },

@@ -186,7 +186,7 @@ mod tests {
     fn what_cannot_be_a_url_says_why() {
         let target = Target::new(Some("http://127.0.0.1:1")).unwrap();
         for (template, path, words) in [
-            ("/users/{id}", vec![], "`id`"),
+            ("/users/{id}", vec![], ".path(\"id\", …)"),
             ("/users", vec![("id", "1")], "no placeholder {id}"),
             ("http://example.com/", vec![], "example.com"),
         ] {

@@ -225,7 +225,7 @@ impl Scenario {
     /// comparison and a number. A duration has a unit; a bare number is milliseconds. No samples: failed.
     ///
     /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, `http_req_failed`, `http_req_rate_limited`,
-    /// `iterations`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
+    /// `iterations`, `iteration_failed`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
     /// `data_sent`, `data_received`. Aggregations: `count` and `rate` of counters; `rate` of shares; `value` of
     /// gauges; `avg`, `min`, `med`, `max` and `p(N)` of durations.
     ///

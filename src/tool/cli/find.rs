@@ -167,9 +167,10 @@ pub(super) fn nothing_to_run(call: &Invocation, action: NoTests, why: String) ->
             call.console.warning(&Warning::new("no-scenario", why));
             Ok(0)
         }
-        NoTests::Fail => Err(Problem {
-            hint: Some("`cargo loadtest new NAME` writes one"),
-            ..Problem::new(Outcome::NoMatch, why)
-        }),
+        NoTests::Fail => {
+            let hint =
+                why.starts_with("no scenario was found").then_some("`cargo loadtest new NAME` writes one");
+            Err(Problem { hint, ..Problem::new(Outcome::NoMatch, why) })
+        }
     }
 }

@@ -18,6 +18,6 @@ pub(super) async fn new(call: &Invocation, args: &NewArgs) -> Result<u8, Problem
             .status("Created", &format!("package {} ({})", created.package, created.manifest.display()));
     }
     call.console.status("Created", &format!("{}", created.scenario.display()));
-    call.console.status("Next", &format!("cargo loadtest {}", args.name));
+    call.console.status("Next", &format!("cargo loadtest {} --base-url http://127.0.0.1:8080", args.name));
     Ok(0)
 }

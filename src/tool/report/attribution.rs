@@ -22,6 +22,10 @@ pub(super) fn section(summary: &Summary, style: Style) -> String {
     if trace.iterations_seen == 0 && summary.attribution.is_empty() {
         return String::new();
     }
+    if trace.requests_traced > 0 && nothing_of_services(summary) {
+        let title = style.bold("where the time goes");
+        return format!("\n{title}   unknown: no service sent spans; see the warnings\n");
+    }
     let mut out = format!(
         "\n{}   ({} of {} iterations traced, {} of {} requests joined with their server spans)\n",
         style.bold("where the time goes"),
@@ -38,6 +42,12 @@ pub(super) fn section(summary: &Summary, style: Style) -> String {
         step(&mut out, &bands, labels, &summary.health, style);
     }
     out
+}
+
+/// Whether there is nothing to tell but that requests took as long as they took.
+fn nothing_of_services(summary: &Summary) -> bool {
+    let operations = summary.attribution.iter().flat_map(|one| &one.operations);
+    summary.run.trace.requests_joined == 0 && operations.into_iter().all(|operation| operation.kind == PSEUDO)
 }
 
 /// The bands of each step, in the order of the summary.
