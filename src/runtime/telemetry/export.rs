@@ -292,13 +292,19 @@ fn span_data(span: SpanRecord, scope: &InstrumentationScope) -> SpanData {
         }
         What::Request(request) => {
             attributes.extend(step(&request.name, StepKind::Request, request.group, request.expected));
-            let name = format!("{} {}", request.method, request.template);
+            let name = match &request.template {
+                Some(template) => format!("{} {template}", request.method),
+                None => request.method.to_string(),
+            };
             attributes.extend([
                 KeyValue::new("http.request.method", request.method.to_string()),
                 KeyValue::new("url.full", request.url),
-                KeyValue::new("url.template", request.template),
                 KeyValue::new("user_agent.synthetic.type", "test"),
             ]);
+            attributes.extend(request.template.map(|template| KeyValue::new("url.template", template)));
+            if request.hop > 0 {
+                attributes.push(KeyValue::new("http.request.resend_count", request.hop as i64));
+            }
             attributes.extend(request.host.map(|host| KeyValue::new("server.address", host)));
             attributes.extend(request.port.map(|port| KeyValue::new("server.port", i64::from(port))));
             attributes.extend(

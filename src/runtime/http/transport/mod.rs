@@ -2,7 +2,7 @@
 
 mod connect;
 mod pool;
-mod redirect;
+pub(super) mod redirect;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -59,17 +59,6 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Sends a request and follows redirects on the same host; what is received is the last response.
-    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<Received, TransportError> {
-        for _ in 0..=MOST_REDIRECTS {
-            let received = self.exchange(outgoing).await?;
-            if !redirect::follow(outgoing, &received) {
-                return Ok(received);
-            }
-        }
-        Err(TransportError::TooManyRedirects)
-    }
-
     /// Sends one request and reads one response.
     pub(super) async fn exchange(&self, outgoing: &Outgoing) -> Result<Received, TransportError> {
         loop {
