@@ -238,6 +238,39 @@ async fn what_is_no_response_has_its_class() {
 }
 
 #[tokio::test]
+async fn a_body_is_read_up_to_its_limit_however_it_is_framed() {
+    let server = Server::start(|seen| {
+        let (head, length) = match seen.line().split_whitespace().nth(1).unwrap() {
+            "/announced" => (format!("content-length: {}\r\n", MOST_BODY + 1), 3),
+            "/longest" => (format!("content-length: {MOST_BODY}\r\n"), MOST_BODY),
+            "/longest-until-the-end" => (String::new(), MOST_BODY),
+            "/until-the-end" => (String::new(), MOST_BODY + 1),
+            other => panic!("{other}"),
+        };
+        let mut bytes = format!("HTTP/1.1 200 OK\r\n{head}\r\n").into_bytes();
+        bytes.resize(bytes.len() + length as usize, b'x');
+        (bytes, false)
+    })
+    .await;
+    for (target, length) in [
+        ("/announced", None),
+        ("/longest", Some(MOST_BODY)),
+        ("/longest-until-the-end", Some(MOST_BODY)),
+        ("/until-the-end", None),
+    ] {
+        let ended = Transport::default().exchange(&server.request(Method::GET, target)).await;
+        match (ended, length) {
+            (Ok(received), Some(length)) => assert_eq!(received.body.len() as u64, length, "{target}"),
+            (Err(error), None) => {
+                assert_eq!(error.class(), "body", "{target}");
+                assert_eq!(error.to_string(), "the body is longer than 64 MiB, the most that is read");
+            }
+            (ended, _) => panic!("{target}: {ended:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn nobody_listening_is_a_refusal() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let outgoing = request_to(Method::GET, &format!("http://{unused}/"));
