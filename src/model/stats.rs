@@ -225,6 +225,16 @@ pub(crate) struct Interval {
     pub(crate) scenarios: BTreeMap<String, ScenarioStats>,
 }
 
+impl Interval {
+    /// Takes a later interval of the same phase in.
+    pub(crate) fn extend(&mut self, later: &Self) {
+        self.end_ms = later.end_ms;
+        for (name, stats) in &later.scenarios {
+            self.scenarios.entry(name.clone()).or_default().merge(stats);
+        }
+    }
+}
+
 /// All that was measured in one scenario process, or in a whole run (then the keys are made unique by the package).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunStats {

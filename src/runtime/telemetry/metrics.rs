@@ -45,12 +45,10 @@ impl Metrics {
         Self { resource: proto(resource), start_ns, scenarios: BTreeMap::new(), samples: HashMap::new() }
     }
 
-    /// Takes the figures of the load in; the reference phase is in no metric.
+    /// Takes figures of the load in.
     pub(crate) fn add(&mut self, interval: &Interval) {
-        if interval.phase == Phase::Load {
-            for (name, stats) in &interval.scenarios {
-                self.scenarios.entry(name.clone()).or_default().merge(stats);
-            }
+        for (name, stats) in &interval.scenarios {
+            self.scenarios.entry(name.clone()).or_default().merge(stats);
         }
     }
 
