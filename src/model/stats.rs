@@ -90,6 +90,13 @@ pub(crate) struct CheckStats {
     pub(crate) fails: u64,
 }
 
+impl CheckStats {
+    pub(crate) fn add(&mut self, passed: bool) {
+        self.passes += u64::from(passed);
+        self.fails += u64::from(!passed);
+    }
+}
+
 /// How many distinct error messages are kept word for word; the rest are counted together.
 pub(crate) const DISTINCT_ERRORS: usize = 20;
 

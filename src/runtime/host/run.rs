@@ -245,10 +245,11 @@ impl<T: FnMut(Event)> Run<'_, T> {
             }
             (tell.borrow_mut())(Event::Interval(interval));
         };
-        let on_overflow = |step: &str| {
+        let on_overflow = |first: &str| {
             let message = format!(
-                "more than 500 distinct steps; `{step}` and all further ones are measured together as `(other)`: \
-                 put what varies into .path(…) or .query(…), or give the request a .name(…)"
+                "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
+                 what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
+                 checks"
             );
             (tell.borrow_mut())(Event::Warning(Warning::new("too-many-steps", message)));
         };
