@@ -47,11 +47,6 @@ pub(crate) fn format(duration: Duration) -> String {
     text
 }
 
-/// Milliseconds with their fraction, from nanoseconds.
-pub(crate) fn millis(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
-}
-
 /// Durations as strings in JSON, so that the wire and files stay readable and exact.
 pub(crate) mod text {
     use super::Duration;

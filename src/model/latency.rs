@@ -180,6 +180,33 @@ impl Latency {
         })
     }
 
+    /// The least and the most that the percentile can be, in nanoseconds; the most is infinite where a duration that was
+    /// cut off could be it. Likewise the other ranges.
+    pub(crate) fn percentile_range(&self, percent: f64) -> Option<(f64, f64)> {
+        let highest = self.percentile_upper_bound(percent).map_or(f64::INFINITY, |nanos| nanos as f64);
+        self.percentile(percent).map(|quantile| (quantile.nanos as f64, highest))
+    }
+
+    pub(crate) fn min_range(&self) -> Option<(f64, f64)> {
+        let lowest = self.min_nanos().into_iter().chain(self.censored_above_nanos()).min()?;
+        Some((lowest as f64, self.min_nanos().map_or(f64::INFINITY, |nanos| nanos as f64)))
+    }
+
+    pub(crate) fn mean_range(&self) -> Option<(f64, f64)> {
+        let Some(censored) = self.censored.as_ref().filter(|censored| !censored.is_empty()) else {
+            return self.mean_nanos().map(|mean| (mean, mean));
+        };
+        // What was cut off took at least as long as was seen of it.
+        let micros: u128 = censored
+            .iter_recorded()
+            .map(|it| {
+                let shortest = censored.lowest_equivalent(it.value_iterated_to());
+                u128::from(shortest) * u128::from(it.count_since_last_iteration())
+            })
+            .sum();
+        Some(((self.sum_ns + micros * 1000) as f64 / self.count() as f64, f64::INFINITY))
+    }
+
     /// A bucket's upper edge in nanoseconds, never beyond the exact extremes.
     fn clamp(&self, micros: u64) -> u64 {
         micros.saturating_mul(1000).clamp(self.min_ns.min(self.censored_min_ns), self.max_ns)

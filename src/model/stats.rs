@@ -90,6 +90,13 @@ pub(crate) struct CheckStats {
     pub(crate) fails: u64,
 }
 
+impl CheckStats {
+    pub(crate) fn add(&mut self, passed: bool) {
+        self.passes += u64::from(passed);
+        self.fails += u64::from(!passed);
+    }
+}
+
 /// How many distinct error messages are kept word for word; the rest are counted together.
 pub(crate) const DISTINCT_ERRORS: usize = 20;
 
@@ -223,6 +230,16 @@ pub(crate) struct Interval {
     pub(crate) start_ms: u64,
     pub(crate) end_ms: u64,
     pub(crate) scenarios: BTreeMap<String, ScenarioStats>,
+}
+
+impl Interval {
+    /// Takes a later interval of the same phase in.
+    pub(crate) fn extend(&mut self, later: &Self) {
+        self.end_ms = later.end_ms;
+        for (name, stats) in &later.scenarios {
+            self.scenarios.entry(name.clone()).or_default().merge(stats);
+        }
+    }
 }
 
 /// All that was measured in one scenario process, or in a whole run (then the keys are made unique by the package).

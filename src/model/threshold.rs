@@ -209,37 +209,40 @@ impl Threshold {
         self.judgement(value, format!("value={value}"))
     }
 
+    /// What was cut off could have gone on for ever: the threshold must hold for the lowest and the highest value that
+    /// the aggregate can have.
     fn judge_trend(&self, latency: &Latency) -> Judgement {
-        let (name, percent) = match self.aggregation {
-            Aggregation::Percentile(percent) => (format!("p({percent})"), Some(percent)),
-            Aggregation::Min => ("min".to_owned(), None),
-            Aggregation::Max => ("max".to_owned(), Some(100.0)),
-            _ => ("avg".to_owned(), None),
+        let (name, range) = match self.aggregation {
+            Aggregation::Min => ("min".to_owned(), latency.min_range()),
+            Aggregation::Max => ("max".to_owned(), latency.percentile_range(100.0)),
+            Aggregation::Percentile(percent) => (format!("p({percent})"), latency.percentile_range(percent)),
+            _ => ("avg".to_owned(), latency.mean_range()),
         };
-        let Some(percent) = percent else {
-            let nanos = if self.aggregation == Aggregation::Min {
-                latency.min_nanos().map(|n| n as f64)
-            } else {
-                latency.mean_nanos()
-            };
-            let Some(ms) = nanos.map(|nanos| nanos / 1e6) else { return no_samples() };
-            return self.judgement(ms, format!("{name}={ms:.1}ms"));
+        let Some((lowest, highest)) = range.map(|(lowest, highest)| (lowest / 1e6, highest / 1e6)) else {
+            return no_samples();
         };
-        let Some(quantile) = latency.percentile(percent) else { return no_samples() };
-        let ms = duration::millis(quantile.nanos);
-        // What was cut off could have gone on for ever: the threshold must hold for the lowest and the highest
-        // value that the quantile can have.
-        let highest = latency.percentile_upper_bound(percent).map_or(f64::INFINITY, duration::millis);
-        let sign = if quantile.at_least { "≥" } else { "=" };
+        let sign = if highest > lowest { "≥" } else { "=" };
         Judgement {
-            observed: Some(super::summary::millis(quantile.nanos as f64)),
-            passed: self.holds(ms) && self.holds(highest),
-            text: format!("{name}{sign}{ms:.1}ms"),
+            observed: Some(super::summary::millis(lowest * 1e6)),
+            passed: self.holds_within(lowest, highest),
+            text: format!("{name}{sign}{lowest:.1}ms"),
         }
     }
 
     fn judgement(&self, observed: f64, text: String) -> Judgement {
         Judgement { observed: Some(observed), passed: self.holds(observed), text }
+    }
+
+    /// Whether it holds wherever in this range the value lies.
+    fn holds_within(&self, lowest: f64, highest: f64) -> bool {
+        if highest <= lowest {
+            return self.holds(lowest);
+        }
+        match self.operator {
+            Operator::Equal => false,
+            Operator::NotEqual => self.limit < lowest || self.limit > highest,
+            _ => self.holds(lowest) && self.holds(highest),
+        }
     }
 
     fn holds(&self, value: f64) -> bool {
@@ -476,9 +479,45 @@ mod tests {
         let step = stats.steps.entry(StepKey { kind: StepKind::Request, name: "GET /".into() }).or_default();
         (0..10).for_each(|_| step.latency.record(Duration::from_millis(10)));
         step.latency.record_censored(Duration::from_millis(1));
-        for (expression, passed) in [("p(95)<100ms", false), ("p(50)<100ms", true), ("p(95)>5ms", true)] {
+        for (expression, passed, text) in [
+            ("p(95)<100ms", false, "p(95)≥10.0ms"),
+            ("p(50)<100ms", true, "p(50)=10.0ms"),
+            ("p(95)>5ms", true, "p(95)≥10.0ms"),
+            ("max<100ms", false, "max≥10.0ms"),
+            // 101 ms by 11, if the one that was cut off ended there and then.
+            ("avg<1h", false, "avg≥9.2ms"),
+            ("avg<=1h", false, "avg≥9.2ms"),
+            ("avg>9ms", true, "avg≥9.2ms"),
+            ("avg>=10ms", false, "avg≥9.2ms"),
+            ("avg!=9ms", true, "avg≥9.2ms"),
+            ("avg!=20ms", false, "avg≥9.2ms"),
+            ("avg==20ms", false, "avg≥9.2ms"),
+            ("min<=10ms", true, "min≥1.0ms"),
+            ("min<5ms", false, "min≥1.0ms"),
+            ("min>5ms", false, "min≥1.0ms"),
+            ("min>=1ms", true, "min≥1.0ms"),
+        ] {
             let judgement = Threshold::parse("http_req_duration", expression).unwrap().judge(&stats, 1.0);
+            assert_eq!((judgement.passed, judgement.text.as_str()), (passed, text), "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_was_never_seen_to_end_has_no_upper_bound() {
+        let mut stats = ScenarioStats::default();
+        stats.iteration.record_censored(Duration::from_millis(20));
+        for (expression, passed) in [
+            ("avg<1h", false),
+            ("avg>10ms", true),
+            ("avg>30ms", false),
+            ("min<1h", false),
+            ("min>10ms", true),
+            ("med>10ms", true),
+            ("med==20ms", false),
+        ] {
+            let judgement = Threshold::parse("iteration_duration", expression).unwrap().judge(&stats, 1.0);
             assert_eq!(judgement.passed, passed, "{expression}: {}", judgement.text);
+            assert!(judgement.text.ends_with("≥20.0ms"), "{}", judgement.text);
         }
     }
 }

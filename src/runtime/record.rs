@@ -1,14 +1,14 @@
 //! A worker's own statistics: written without locks by the users on its thread, taken away once a second.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::model::stats::{CheckStats, ScenarioStats, StepKey, StepKind, StepStats};
+use crate::model::stats::{ScenarioStats, StepKey, StepKind, StepStats};
 
-/// Distinct steps of one scenario that get rows of their own; further names are measured together.
-const MOST_STEPS: usize = 500;
+/// Distinct steps of one scenario that get rows of their own, and distinct checks; further names are counted together.
+const MOST_NAMES: usize = 500;
 /// The row of all further names.
 const OTHER: &str = "(other)";
 
@@ -57,6 +57,7 @@ struct ScenarioShard {
     steps: Vec<Step>,
     requests: HashMap<http::Method, HashMap<String, StepId>>,
     named: HashMap<(StepKind, String), StepId>,
+    checks: HashSet<String>,
     users: u32,
     /// Until when the users' time is in `stats.vu_ns`.
     counted_until: Instant,
@@ -66,7 +67,7 @@ struct ScenarioShard {
 #[derive(Debug)]
 pub(crate) struct Shard {
     scenarios: Vec<ScenarioShard>,
-    /// The first name that found no row of its own.
+    /// What first found no row of its own.
     overflowed: Option<String>,
 }
 
@@ -77,6 +78,7 @@ impl Shard {
             steps: Vec::new(),
             requests: HashMap::new(),
             named: HashMap::new(),
+            checks: HashSet::new(),
             users: 0,
             counted_until: now,
         };
@@ -113,8 +115,8 @@ impl Shard {
         if let Some(id) = scenario.named.get(&key) {
             return (*id, scenario.steps[id.0].name.clone());
         }
-        if scenario.steps.len() >= MOST_STEPS && name != OTHER {
-            self.overflowed.get_or_insert_with(|| name.to_owned());
+        if scenario.steps.len() >= MOST_NAMES && name != OTHER {
+            self.overflowed.get_or_insert_with(|| format!("the step `{name}`"));
             return self.step(slot, kind, OTHER);
         }
         let id = StepId(scenario.steps.len());
@@ -230,14 +232,21 @@ impl Shard {
     }
 
     pub(crate) fn check(&mut self, slot: usize, name: &str, passed: bool) {
-        let checks = &mut self.scenarios[slot].stats.checks;
-        if !checks.contains_key(name) {
-            checks.insert(name.to_owned(), CheckStats::default());
+        let scenario = &mut self.scenarios[slot];
+        if let Some(check) = scenario.stats.checks.get_mut(name) {
+            check.add(passed);
+            return;
         }
-        if let Some(check) = checks.get_mut(name) {
-            check.passes += u64::from(passed);
-            check.fails += u64::from(!passed);
+        let mut row = name;
+        if !scenario.checks.contains(name) {
+            if scenario.checks.len() < MOST_NAMES {
+                scenario.checks.insert(name.to_owned());
+            } else {
+                self.overflowed.get_or_insert_with(|| format!("the check `{name}`"));
+                row = OTHER;
+            }
         }
+        scenario.stats.checks.entry(row.to_owned()).or_default().add(passed);
     }
 
     pub(crate) fn user_started(&mut self, slot: usize, now: Instant) {
@@ -258,7 +267,7 @@ impl Shard {
         self.scenarios.iter_mut().map(|scenario| scenario.take(now)).collect()
     }
 
-    /// The name of the first step that found no row of its own, once.
+    /// The first step or check that found no row of its own, once.
     pub(crate) fn take_overflow(&mut self) -> Option<String> {
         self.overflowed.take()
     }
@@ -288,6 +297,7 @@ impl ScenarioShard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stats::CheckStats;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -343,14 +353,29 @@ mod tests {
     #[test]
     fn names_beyond_the_limit_share_a_row_and_the_first_is_named() {
         let (mut shard, now) = shard();
-        for n in 0..MOST_STEPS + 10 {
+        for n in 0..MOST_NAMES + 10 {
             let (id, _) = shard.request_step(0, &http::Method::GET, &format!("/{n}"));
             shard.request(0, id, &RequestEnd::Interrupted, MS, 0);
         }
         let taken = shard.take(now).remove(0);
-        assert_eq!(taken.steps.len(), MOST_STEPS + 1);
+        assert_eq!(taken.steps.len(), MOST_NAMES + 1);
         let other = StepKey { kind: StepKind::Request, name: OTHER.into() };
         assert_eq!(taken.steps[&other].interrupted, 10);
-        assert_eq!(shard.take_overflow().as_deref(), Some("GET /500"));
+        assert_eq!(shard.take_overflow().as_deref(), Some("the step `GET /500`"));
+    }
+
+    #[test]
+    fn checks_beyond_the_limit_are_counted_together_in_every_interval() {
+        let (mut shard, now) = shard();
+        for _ in 0..2 {
+            for n in 0..MOST_NAMES + 10 {
+                shard.check(0, &format!("check {n}"), n != MOST_NAMES);
+            }
+            let taken = shard.take(now).remove(0);
+            assert_eq!(taken.checks.len(), MOST_NAMES + 1);
+            assert_eq!(taken.checks[OTHER], CheckStats { passes: 9, fails: 1 });
+            assert_eq!(taken.checks["check 499"], CheckStats { passes: 1, fails: 0 });
+            assert_eq!(shard.take_overflow().as_deref(), Some("the check `check 500`"));
+        }
     }
 }

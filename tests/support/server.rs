@@ -15,7 +15,8 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What makes the server misbehave.
-const WORDS: [&str; 9] = ["idle", "moved", "status", "delay", "big", "close", "drop", "short", "latin1"];
+const WORDS: [&str; 11] =
+    ["idle", "moved", "circle", "away", "status", "delay", "big", "close", "drop", "short", "latin1"];
 
 /// What the server has seen so far.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +40,7 @@ pub(crate) struct Seen {
 /// - `/close` answers and closes the connection without saying so, `/drop` closes without an answer,
 /// - `/idle/MS` answers and closes a connection on which nothing comes for so long,
 /// - `/short` announces ten bytes and sends three, `/latin1` sends a body that is no UTF-8,
-/// - `/moved` redirects to `/`,
+/// - `/moved` redirects to `/`, `/circle` to itself, `/away` to `/` of this server by another name,
 /// - anything else answers 200 `ok`.
 ///
 /// Whatever stands before these words in the path is of no matter.
@@ -123,13 +124,18 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Seen>>) {
             }
             ("big", Some(bytes)) => (200, vec![b'x'; bytes as usize], None),
             ("short", _) => (200, b"abc".to_vec(), Some(10)),
-            ("moved", _) => (302, b"moved".to_vec(), None),
+            ("moved" | "circle" | "away", _) => (302, b"moved".to_vec(), None),
             ("latin1", _) => (200, b"caf\xe9".to_vec(), None),
             _ => (200, b"ok".to_vec(), None),
         };
         *seen.lock().unwrap().status.entry(status).or_default() += 1;
         let length = announced.unwrap_or(body.len());
-        let location = if kind == "moved" { "location: /\r\n" } else { "" };
+        let location = match kind {
+            "moved" => "location: /\r\n".to_owned(),
+            "circle" => "location: /circle\r\n".to_owned(),
+            "away" => format!("location: http://localhost:{}/\r\n", stream.local_addr().unwrap().port()),
+            _ => String::new(),
+        };
         let head = format!("HTTP/1.1 {status} Status\r\n{location}content-length: {length}\r\n\r\n");
         if stream.write_all(&[head.as_bytes(), &body].concat()).await.is_err() {
             return;

@@ -71,8 +71,8 @@ pub(crate) trait Observer {
     /// All users are set up; the phase's time begins.
     fn started(&mut self);
     fn interval(&mut self, interval: Interval);
-    /// The first step of a scenario that found no row of its own.
-    fn overflow(&mut self, step: &str);
+    /// The first name, of a step or a check, that found no row of its own.
+    fn overflow(&mut self, first: &str);
 }
 
 /// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and the CPU share

@@ -83,6 +83,7 @@ impl Prepared {
             unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
+            refused_redirect: OnceLock::new(),
         };
         Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
     }
@@ -136,6 +137,9 @@ impl Prepared {
             }
             Err(message) => Ended::Failed(message),
         };
+        if let Some(message) = facts.refused_redirect.get() {
+            (run.tell)(Event::Warning(Warning::new("redirect-refused", message)));
+        }
         let worker_cpu = std::mem::take(&mut run.worker_cpu);
         let traced = run.tracing.is_some();
         drop(run);
@@ -277,10 +281,11 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         (self.tell)(Event::Interval(interval));
     }
 
-    fn overflow(&mut self, step: &str) {
+    fn overflow(&mut self, first: &str) {
         let message = format!(
-            "more than 500 distinct steps; `{step}` and all further ones are measured together as `(other)`: \
-             put what varies into .path(…) or .query(…), or give the request a .name(…)"
+            "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
+             what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
+             checks"
         );
         (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
     }

@@ -1,27 +1,32 @@
 //! Whole runs of scenarios in this process against a server that counts.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::run::execute;
 use super::server::Server;
-use crate::model::event::{Event, Failure, FailureKind, Finished};
-use crate::model::id::{RunId, TracePrefix};
+use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::model::stats::{Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use crate::prelude::*;
 use crate::runtime::engine::StopFlag;
+use crate::runtime::http::Target;
+use crate::runtime::scenario::{Current, RunFacts, VuParts};
+use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
+use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
 struct Outcome {
     stats: RunStats,
     end: Result<Finished, Failure>,
     phases: Vec<Phase>,
+    warnings: Vec<Warning>,
 }
 
 impl Outcome {
@@ -57,14 +62,25 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
 }
 
 fn run_with(scenarios: Vec<Scenario>, plan: RunPlan, stop: &StopFlag) -> Outcome {
-    let mut outcome = Outcome { stats: RunStats::default(), end: Ok(Finished::default()), phases: vec![] };
+    let outcome = run_with_warnings(scenarios, plan, stop);
+    assert_eq!(outcome.warnings, []);
+    outcome
+}
+
+fn run_with_warnings(scenarios: Vec<Scenario>, plan: RunPlan, stop: &StopFlag) -> Outcome {
+    let mut outcome = Outcome {
+        stats: RunStats::default(),
+        end: Ok(Finished::default()),
+        phases: vec![],
+        warnings: vec![],
+    };
     let mut ended = 0;
     execute(scenarios, plan, stop, &mut |event| match event {
         Event::Interval(interval) => outcome.stats.add(&interval),
         Event::PhaseStarted { phase, .. } => outcome.phases.push(phase),
         Event::Finished(finished) => (outcome.end, ended) = (Ok(finished), ended + 1),
         Event::Failed(failure) => (outcome.end, ended) = (Err(failure), ended + 1),
-        Event::Warning(warning) => panic!("an unexpected warning: {warning:?}"),
+        Event::Warning(warning) => outcome.warnings.push(warning),
         Event::Listing(_) => panic!("nobody asked for a listing"),
     });
     assert_eq!(ended, 1, "a run ends once");
@@ -219,17 +235,91 @@ fn a_connection_that_the_server_closed_is_replaced_without_repeating_a_post() {
 }
 
 #[test]
-fn a_redirect_is_followed_and_is_one_request() {
+fn a_redirect_is_followed_and_each_hop_is_a_request() {
     let server = Server::start();
     let flow = async |vu: &Vu| -> Result {
-        vu.get("/moved").send().await?.expect_status(200)?;
+        vu.get("/moved").expected_status(200).send().await?.expect_status(200)?;
         Ok(())
     };
-    let outcome = run(&server, scenario("moving", flow).iterations_per_vu(2, 5));
+    let scenarios = vec![scenario("moving", flow).iterations_per_vu(2, 5)];
+    let plan = RunPlan { trace: TracePolicy::All, ..plan(Some(&server), &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
     let (stats, seen) = (outcome.load(), server.seen());
-    assert_eq!((stats.failed_iterations, stats.requests().count), (0, 10));
     assert_eq!(seen.targets, BTreeMap::from([("/moved".to_owned(), 10), ("/".to_owned(), 10)]));
+    let step = outcome.step(StepKind::Request, "GET /moved");
+    assert_eq!((stats.failed_iterations, stats.requests().count, step.count), (0, 20, 20));
+    assert_eq!((&step.status, step.latency.complete_count(), step.errors), (&seen.status, 20, 0));
+    assert_eq!(step.bytes_received, 10 * ("moved".len() + "ok".len()) as u64);
     assert_eq!(seen.connections, 2);
+    let distinct: BTreeSet<_> = seen.traceparents.iter().collect();
+    assert_eq!((seen.traceparents.len(), distinct.len()), (20, 20));
+}
+
+#[test]
+fn redirects_are_followed_ten_times_and_to_another_host_never() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        let error = vu.get("/circle").send().await.unwrap_err();
+        vu.check("no end", error.to_string() == "GET /circle: protocol");
+        let response = vu.get("/away").send().await?.expect_status(302)?;
+        vu.check("as it is", response.text()? == "moved" && response.header("location").is_some());
+        Ok(())
+    };
+    let scenarios = vec![scenario("away", flow).iterations_per_vu(2, 3)];
+    let plan = plan(Some(&server), &scenarios);
+    let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());
+    let (circle, seen) = (outcome.step(StepKind::Request, "GET /circle"), server.seen());
+    assert_eq!(seen.targets, BTreeMap::from([("/circle".to_owned(), 66), ("/away".to_owned(), 6)]));
+    assert_eq!((circle.count, circle.status[&302], circle.error_types["protocol"]), (66, 60, 6));
+    assert_eq!(outcome.step(StepKind::Request, "GET /away").status, BTreeMap::from([(302, 6)]));
+    let checks = &outcome.load().checks;
+    assert_eq!((checks["no end"].passes, checks["as it is"].passes), (6, 6));
+    assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
+    assert_eq!(outcome.warnings[0].code, "redirect-refused");
+    assert!(outcome.warnings[0].message.starts_with("`GET /away` was redirected to localhost, "));
+}
+
+#[test]
+fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
+    let server = Server::start();
+    let (sink, spans, _) = SpanSink::new();
+    let parts = TracerParts {
+        policy: TracePolicy::All,
+        prefix: TracePrefix::new(1),
+        sink,
+        run_span: (TraceId(1), SpanId(1)),
+    };
+    let now = crate::sys::clock::now();
+    let tracer = Rc::new(Tracer::new(parts, Phase::Load, &"s".into(), 1, now).unwrap());
+    let facts = RunFacts {
+        target: Target::new(Some(&server.url())).unwrap(),
+        env: BTreeMap::new(),
+        unique: AtomicU64::new(0),
+        untraced: None,
+        misconfiguration: OnceLock::new(),
+        refused_redirect: OnceLock::new(),
+    };
+    let vu =
+        Vu::new(VuParts { id: 1, slot: 0, run: facts.into(), shard: None, tracer: Some(tracer.clone()) });
+    let trace = tracer.begin(1, 0, now);
+    vu.swap_current(Current { trace: Some(Rc::new(trace.clone())), parent: None, group: None });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(vu.post("/moved").send()).unwrap();
+    let mut headers = Vec::new();
+    let mut told = Vec::new();
+    for item in spans.try_iter() {
+        let Item::Load(SpanRecord { id, parent, what: What::Request(request), .. }) = item else {
+            panic!("only requests were made")
+        };
+        headers.push(traceparent(trace.trace, id, true));
+        assert_eq!((parent, &*request.name), (Some(trace.root), "POST /moved"));
+        told.push((request.method.to_string(), request.template, request.hop, request.status));
+    }
+    assert_eq!(
+        told,
+        [("POST".into(), Some("/moved".into()), 0, Some(302)), ("GET".into(), None, 1, Some(200))]
+    );
+    assert_eq!(server.seen().traceparents, headers);
 }
 
 #[test]

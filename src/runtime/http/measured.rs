@@ -1,9 +1,10 @@
-//! A request on its way: whatever ends it, it is counted once and, in a traced iteration, has its span.
+//! One hop of a request on its way: whatever ends it, it is counted once and, in a traced iteration, has its span.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::target::masked;
+use super::transport::Outgoing;
 use crate::model::id::SpanId;
 use crate::runtime::record::{RequestEnd, StepId};
 use crate::runtime::scenario::{Current, Vu};
@@ -56,22 +57,19 @@ impl<'v> Measured<'v> {
         }
     }
 
-    /// The `traceparent` to send, and what the span will say, before anything is sent.
-    pub(super) fn announce(
-        &mut self,
-        method: &http::Method,
-        template: &str,
-        url: &url::Url,
-        bytes_sent: u64,
-    ) -> Option<String> {
-        self.bytes_sent = bytes_sent;
+    /// The `traceparent` to send, and what the span will say, before anything is sent. `hop` counts the redirects before.
+    pub(super) fn announce(&mut self, outgoing: &Outgoing, template: &str, hop: usize) -> Option<String> {
+        let url = &outgoing.url;
+        self.bytes_sent = outgoing.body.len() as u64;
         let Some(trace) = self.place.trace.as_ref() else { return self.vu.untraced(self.span) };
         if trace.facts.is_some() {
             self.facts = Some(Box::new(RequestFacts {
                 name: self.name.clone(),
                 group: self.place.group.clone(),
-                method: method.clone(),
-                template: template.to_owned(),
+                method: outgoing.method.clone(),
+                // Where a redirect leads has no template.
+                template: (hop == 0).then(|| template.to_owned()),
+                hop,
                 url: masked(url),
                 host: url.host_str().map(str::to_owned),
                 port: url.port_or_known_default(),
@@ -96,9 +94,11 @@ impl<'v> Measured<'v> {
         }
     }
 
-    pub(super) fn end(&mut self, end: &RequestEnd) {
+    /// Counts the request; how long it took.
+    pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
         let took = clock::now().saturating_duration_since(self.started);
         self.end_after(end, took);
+        took
     }
 
     fn end_after(&mut self, end: &RequestEnd, took: Duration) {

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
-use super::error::RequestError;
+use super::error::{RequestError, TransportError};
 use super::measured::Measured;
 use super::response::Response;
 use super::status::StatusSet;
 use super::target::name_of;
-use super::transport::Outgoing;
+use super::transport::redirect::{self, Redirect};
+use super::transport::{MOST_REDIRECTS, Outgoing};
 use crate::runtime::error::Result;
 use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
@@ -147,7 +148,8 @@ impl<'v> Request<'v> {
 
     /// Sends the request and reads the whole response. The clock runs from here to the last byte of the body.
     ///
-    /// Any status is a response; see [`Response::expect_status`].
+    /// Any status is a response; see [`Response::expect_status`]. Up to ten redirects to the same host are followed; each
+    /// is counted as a request of its own, under the same name. One to another host is not followed: it is the response.
     ///
     /// # Errors
     ///
@@ -162,31 +164,49 @@ impl<'v> Request<'v> {
                 self.vu.note_misconfiguration(&error.to_string());
             }
         })?;
-        let template = name_of(&self.template);
-        let mut measured = Measured::begin(self.vu, &self.method, template, self.name.as_deref());
-        if let Some(traceparent) = measured.announce(&self.method, template, &url, self.body.len() as u64) {
-            let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
-            self.headers.insert(HeaderName::from_static("traceparent"), value);
-        }
-        let mut outgoing = Outgoing { method: self.method, url, headers: self.headers, body: self.body };
-        let exchange = self.vu.transport().send(&mut outgoing);
-        let Some(ended) = self.vu.timer().within(self.timeout, exchange).await else {
-            measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-            return Err(RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into());
-        };
-        match ended {
-            Ok(received) => {
-                let (status, body) = (received.status.as_u16(), received.body);
-                let expected = self.expected.contains(status);
-                measured.head(status, received.version);
-                measured.end(&RequestEnd::Response { status, expected, bytes_received: body.len() as u64 });
-                Ok(Response { step: measured.name.clone(), status, headers: received.headers, body })
+        let Self { vu, method, template, name, headers, body, timeout, expected, .. } = self;
+        let template = name_of(&template);
+        let mut outgoing = Outgoing { method: method.clone(), url, headers, body };
+        let mut left = timeout;
+        // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
+        let mut hop = 0;
+        loop {
+            let mut measured = Measured::begin(vu, &method, template, name.as_deref());
+            if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
+                let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
+                outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
             }
-            Err(source) => {
+            let step = measured.name.to_string();
+            let Some(ended) = vu.timer().within(left, vu.transport().exchange(&outgoing)).await else {
+                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
+                return Err(RequestError::Timeout { step, after: timeout }.into());
+            };
+            let redirected = ended.map(|received| (redirect::follow(&mut outgoing, &received), received));
+            let (redirect, received) = match redirected {
+                Ok((Redirect::Followed, _)) if hop == MOST_REDIRECTS => Err(TransportError::TooManyRedirects),
+                other => other,
+            }
+            .map_err(|source| {
                 let class = source.class();
                 measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
-                Err(RequestError::Transport { step: measured.name.to_string(), class, source }.into())
+                RequestError::Transport { step, class, source }
+            })?;
+            let (status, body) = (received.status.as_u16(), received.body);
+            // What the author expects is the last status; a redirect that is followed did what it should.
+            let expected = redirect == Redirect::Followed || expected.contains(status);
+            measured.head(status, received.version);
+            let took =
+                measured.end(&RequestEnd::Response { status, expected, bytes_received: body.len() as u64 });
+            match redirect {
+                Redirect::Followed => {
+                    left = left.saturating_sub(took);
+                    hop += 1;
+                    continue;
+                }
+                Redirect::Refused { host } => vu.note_refused_redirect(&measured.name, &host),
+                Redirect::None => {}
             }
+            return Ok(Response { step: measured.name.clone(), status, headers: received.headers, body });
         }
     }
 }

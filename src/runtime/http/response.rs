@@ -55,11 +55,8 @@ impl Response {
     ///
     /// When the body is not JSON of that form; the message says where, with the status.
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            let why = without_values(&error.to_string());
-            self.error(format!("status {}: the body is not the JSON that was expected: {why}", self.status))
-                .into()
-        })
+        serde_json::from_slice(&self.body)
+            .map_err(|error| self.error(format!("status {}: {}", self.status, what_is_wrong(&error))).into())
     }
 
     /// Gives the response back when its status is one of these, and an error otherwise.
@@ -85,13 +82,22 @@ impl Response {
     }
 }
 
-/// serde's messages quote the value that they met, which may be a secret: what stands in double quotes is left out.
-fn without_values(message: &str) -> String {
-    let parts: Vec<&str> = message.split('"').collect();
-    match (parts.first(), parts.last()) {
-        (Some(first), Some(last)) if parts.len() > 2 => format!("{first}\"…\"{last}"),
-        _ => message.to_owned(),
+/// What is wrong with a body. serde's own messages quote values that they met, which may be secrets: only its kind and
+/// place are told, and which field is missing, since that name comes from the type.
+fn what_is_wrong(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let place = format!("line {}, column {}", error.line(), error.column());
+    match (error.classify(), missing_field(&error.to_string())) {
+        (Category::Data, Some(field)) => format!("the body misses the field `{field}` ({place})"),
+        (Category::Data, None) => format!("the body is JSON that does not fit the type ({place})"),
+        (Category::Eof, _) => format!("the body ends before its JSON does ({place})"),
+        (Category::Syntax | Category::Io, _) => format!("the body is not JSON ({place})"),
     }
+}
+
+fn missing_field(message: &str) -> Option<&str> {
+    let (field, rest) = message.strip_prefix("missing field `")?.split_once('`')?;
+    (rest.starts_with(" at line ") && !rest.contains('`')).then_some(field)
 }
 
 #[cfg(test)]
@@ -110,12 +116,41 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_what_is_wrong_and_never_quote_a_body() {
-        let error = response(200, br#"{"a": "canary"}"#)
-            .json::<std::collections::BTreeMap<String, u32>>()
-            .unwrap_err();
-        assert!(error.to_string().contains("invalid type: string"), "{error}");
-        assert!(!error.to_string().contains("canary"), "{error}");
+    fn a_message_says_the_kind_and_the_place_and_never_quotes_a_body() {
+        #[derive(Debug, serde::Deserialize)]
+        enum Colour {
+            Red,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only read")]
+        struct Form {
+            colour: Option<Colour>,
+            count: Option<u8>,
+            text: Option<String>,
+            needed: bool,
+        }
+        for (body, why) in [
+            (r#"{"colour": "canary"}"#, "the body is JSON that does not fit the type (line 1, column 19)"),
+            (r#"{"count": "canary"}"#, "the body is JSON that does not fit the type (line 1, column 18)"),
+            (r#"{"count": 424242}"#, "the body is JSON that does not fit the type (line 1, column 16)"),
+            (r#"{"text": 424242}"#, "the body is JSON that does not fit the type (line 1, column 15)"),
+            (r#"{"canary": 1}"#, "the body is JSON that does not fit the type (line 1, column 9)"),
+            (
+                r#"{"missing field `canary` at line 1": 1}"#,
+                "the body is JSON that does not fit the type (line 1, column 35)",
+            ),
+            (r#"{"text": "canary"}"#, "the body misses the field `needed` (line 1, column 18)"),
+            ("{\n \"text\": canary}", "the body is not JSON (line 2, column 10)"),
+            (r#"{"text": "canary"#, "the body ends before its JSON does (line 1, column 16)"),
+        ] {
+            let error = response(200, body.as_bytes()).json::<Form>().unwrap_err().to_string();
+            assert_eq!(error, format!("GET /x: status 200: {why}"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_unexpected_status_is_told_without_the_body() {
         let error = response(500, b"canary").expect_status(200).unwrap_err().to_string();
         assert_eq!(error, "GET /x: unexpected status 500 (with a body of 6 bytes)");
         assert_eq!(response(204, b"").expect_status(200..=299).unwrap().status(), 204);

@@ -62,9 +62,10 @@ impl<'v> Running<'v> {
             name,
             outer,
             inner,
-            context,
             started: clock::now(),
-            start_ns: clock::unix_nanos(),
+            // The wall clock is for spans alone.
+            start_ns: if context.is_some() { clock::unix_nanos() } else { 0 },
+            context,
             ended: false,
         }
     }

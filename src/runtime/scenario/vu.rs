@@ -27,6 +27,8 @@ pub(crate) struct RunFacts {
     pub(crate) untraced: Option<TracePrefix>,
     /// What a request found wrong with the configuration that no load can mend: the run ends with it.
     pub(crate) misconfiguration: OnceLock<String>,
+    /// The first redirect to another host, which was not followed.
+    pub(crate) refused_redirect: OnceLock<String>,
 }
 
 /// What a user works with on its thread.
@@ -209,6 +211,16 @@ impl Vu {
     /// Ends the run soon, as wrongly configured. The first message counts.
     pub(crate) fn note_misconfiguration(&self, message: &str) {
         self.parts.run.misconfiguration.get_or_init(|| message.to_owned());
+    }
+
+    /// Has the run say, once, that a redirect was not followed.
+    pub(crate) fn note_refused_redirect(&self, step: &str, host: &str) {
+        self.parts.run.refused_redirect.get_or_init(|| {
+            format!(
+                "`{step}` was redirected to {host}, another host than it was sent to, and such redirects are not \
+                 followed: the redirect itself is the response"
+            )
+        });
     }
 
     pub(crate) fn slot(&self) -> usize {

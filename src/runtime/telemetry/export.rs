@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use prost::Message as _;
 
+use super::intervals::IntervalSink;
 use super::metrics::Metrics;
 use super::resource;
 use super::span::{Item, SpanRecord, SpanSink, What};
@@ -42,7 +43,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Export {
     sink: SpanSink,
-    metrics: SyncSender<Interval>,
+    metrics: IntervalSink,
     queue_full: Arc<AtomicU64>,
     counts: Arc<Counts>,
     finish: Arc<AtomicBool>,
@@ -65,7 +66,7 @@ impl Export {
             .map_err(|error| format!("cannot export spans to {base}: {error}"))?;
         exporter.set_resource(&resource::sdk(attributes));
         let (sink, spans, queue_full) = SpanSink::new();
-        let (metrics, intervals) = sync_channel(64);
+        let (metrics, intervals) = IntervalSink::new();
         let (counts, finish) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
         let mut pump = Pump {
             metrics: Metrics::new(attributes, crate::sys::clock::unix_nanos()),
@@ -96,21 +97,26 @@ impl Export {
 
     /// Hands an interval's figures on; never waits.
     pub(crate) fn metrics(&self, interval: &Interval) {
-        if self.metrics.try_send(interval.clone()).is_err() {
-            self.counts.metrics_failed.fetch_add(1, Ordering::Relaxed);
-        }
+        self.metrics.push(interval);
     }
 
     /// Exports what is left, for at most `patience`. Spans exported, spans lost, metric requests lost.
     pub(crate) fn finish(self, patience: Duration) -> (u64, u64, u64) {
-        self.finish.store(true, Ordering::Relaxed);
         let until = crate::sys::clock::now() + patience;
-        while !self.thread.is_finished() && crate::sys::clock::now() < until {
+        let patient = || !self.thread.is_finished() && crate::sys::clock::now() < until;
+        let mut flushed = self.metrics.flush();
+        while !flushed && patient() {
+            thread::sleep(Duration::from_millis(5));
+            flushed = self.metrics.flush();
+        }
+        self.finish.store(true, Ordering::Relaxed);
+        while patient() {
             thread::sleep(Duration::from_millis(5));
         }
+        let metrics_failed = self.counts.metrics_failed.load(Ordering::Relaxed) + u64::from(!flushed);
         let spans = self.counts.spans.load(Ordering::Relaxed);
         let lost = self.queue_full.load(Ordering::Relaxed) + self.counts.spans_failed.load(Ordering::Relaxed);
-        (spans, lost, self.counts.metrics_failed.load(Ordering::Relaxed))
+        (spans, lost, metrics_failed)
     }
 }
 
@@ -292,13 +298,19 @@ fn span_data(span: SpanRecord, scope: &InstrumentationScope) -> SpanData {
         }
         What::Request(request) => {
             attributes.extend(step(&request.name, StepKind::Request, request.group, request.expected));
-            let name = format!("{} {}", request.method, request.template);
+            let name = match &request.template {
+                Some(template) => format!("{} {template}", request.method),
+                None => request.method.to_string(),
+            };
             attributes.extend([
                 KeyValue::new("http.request.method", request.method.to_string()),
                 KeyValue::new("url.full", request.url),
-                KeyValue::new("url.template", request.template),
                 KeyValue::new("user_agent.synthetic.type", "test"),
             ]);
+            attributes.extend(request.template.map(|template| KeyValue::new("url.template", template)));
+            if request.hop > 0 {
+                attributes.push(KeyValue::new("http.request.resend_count", request.hop as i64));
+            }
             attributes.extend(request.host.map(|host| KeyValue::new("server.address", host)));
             attributes.extend(request.port.map(|port| KeyValue::new("server.port", i64::from(port))));
             attributes.extend(

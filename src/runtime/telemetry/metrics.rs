@@ -18,6 +18,9 @@ const MOST_BUCKETS: f64 = 160.0;
 /// No finer than the histograms that it is made of: 2^(2^-9) is 0.14% wide.
 const FINEST_SCALE: i32 = 9;
 
+/// The methods that the semantic conventions know.
+const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
 /// A sampled request that stands for others of about its duration.
 #[derive(Debug, Clone)]
 struct Sample {
@@ -42,12 +45,10 @@ impl Metrics {
         Self { resource: proto(resource), start_ns, scenarios: BTreeMap::new(), samples: HashMap::new() }
     }
 
-    /// Takes the figures of the load in; the reference phase is in no metric.
+    /// Takes figures of the load in.
     pub(crate) fn add(&mut self, interval: &Interval) {
-        if interval.phase == Phase::Load {
-            for (name, stats) in &interval.scenarios {
-                self.scenarios.entry(name.clone()).or_default().merge(stats);
-            }
+        for (name, stats) in &interval.scenarios {
+            self.scenarios.entry(name.clone()).or_default().merge(stats);
         }
     }
 
@@ -159,7 +160,7 @@ impl Points {
             let point = self.number(&attributes, &[text("error.type", class)], *count);
             self.requests.push(point);
         }
-        if let Some((method, template)) = key.name.split_once(' ') {
+        if let Some((method, template)) = method_and_template(&key.name) {
             attributes.extend([text("http.request.method", method), text("url.template", template)]);
         }
         let point = self.histogram(attributes, &stats.latency, samples);
@@ -269,6 +270,13 @@ impl Points {
     }
 }
 
+/// The two of which a row's name is made, unless its author gave it another.
+fn method_and_template(name: &str) -> Option<(&str, &str)> {
+    let (method, template) = name.split_once(' ')?;
+    let is_template = ["/", "http://", "https://"].iter().any(|start| template.starts_with(start));
+    (METHODS.contains(&method) && is_template).then_some((method, template))
+}
+
 /// Scale, zero count and positive buckets: bucket i of scale s holds (b^i, b^(i+1)] with b = 2^(2^-s), as the data model
 /// of OpenTelemetry defines it.
 fn exponential(latency: &Latency) -> (i32, u64, otlp::exponential_histogram_data_point::Buckets) {
@@ -316,6 +324,34 @@ mod tests {
                 let exact = latency.percentile(50.0).unwrap().nanos as f64 / 1e9;
                 prop_assert!(exact <= upper * 1.002 && exact >= upper / base / 1.002, "{} {}", exact, upper);
             }
+        }
+    }
+
+    #[test]
+    fn only_names_made_of_method_and_template_are_taken_apart() {
+        for (name, parts) in [
+            ("GET /users/{id}", Some(("GET", "/users/{id}"))),
+            ("POST https://127.0.0.1/a b", Some(("POST", "https://127.0.0.1/a b"))),
+            ("log in", None),
+            ("Get /users", None),
+            ("GET users", None),
+            ("GET httpd", None),
+            ("FETCH /users", None),
+            ("GET", None),
+        ] {
+            let key = StepKey { kind: StepKind::Request, name: name.to_owned() };
+            let mut points = Points::default();
+            points.step(&[], &key, &crate::model::stats::StepStats::default(), std::iter::empty());
+            let attributes = &points.request_duration[0].attributes;
+            let expected = match parts {
+                Some((method, template)) => vec![
+                    text(semconv::STEP, name),
+                    text("http.request.method", method),
+                    text("url.template", template),
+                ],
+                None => vec![text(semconv::STEP, name)],
+            };
+            assert_eq!(*attributes, expected, "{name}");
         }
     }
 

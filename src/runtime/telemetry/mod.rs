@@ -2,6 +2,7 @@
 
 pub(crate) mod author;
 pub(crate) mod export;
+mod intervals;
 pub(crate) mod metrics;
 pub(crate) mod resource;
 pub(crate) mod sampling;

@@ -47,7 +47,9 @@ pub(crate) struct RequestFacts {
     pub(crate) name: Arc<str>,
     pub(crate) group: Option<Arc<str>>,
     pub(crate) method: http::Method,
-    pub(crate) template: String,
+    pub(crate) template: Option<String>,
+    /// Redirects that led here.
+    pub(crate) hop: usize,
     /// With the values of its query and its user information masked.
     pub(crate) url: String,
     pub(crate) host: Option<String>,

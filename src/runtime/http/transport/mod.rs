@@ -2,7 +2,7 @@
 
 mod connect;
 mod pool;
-mod redirect;
+pub(super) mod redirect;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -32,6 +32,9 @@ pub(super) const MOST_REDIRECTS: usize = 10;
 /// Room that a `content-length` alone makes for a body; what comes beyond it grows as it comes.
 const MOST_RESERVED: u64 = 16 << 20;
 
+/// The longest body that is read: a response without end takes the generator's memory from all users.
+pub(super) const MOST_BODY: u64 = 64 << 20;
+
 /// A request, before the headers that every request has.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -59,17 +62,6 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Sends a request and follows redirects on the same host; what is received is the last response.
-    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<Received, TransportError> {
-        for _ in 0..=MOST_REDIRECTS {
-            let received = self.exchange(outgoing).await?;
-            if !redirect::follow(outgoing, &received) {
-                return Ok(received);
-            }
-        }
-        Err(TransportError::TooManyRedirects)
-    }
-
     /// Sends one request and reads one response.
     pub(super) async fn exchange(&self, outgoing: &Outgoing) -> Result<Received, TransportError> {
         loop {
@@ -102,7 +94,7 @@ impl Transport {
         response: http::Response<Incoming>,
     ) -> Result<Received, TransportError> {
         let (head, body) = response.into_parts();
-        let body = whole(body).await.map_err(TransportError::Body)?;
+        let body = whole(body).await?;
         self.pool.put(&outgoing.url, connection);
         Ok(Received { status: head.status, version: head.version, headers: head.headers, body })
     }
@@ -157,23 +149,34 @@ fn user_information(url: &Url) -> Option<HeaderValue> {
 }
 
 /// The whole body; where it comes in one piece, without copying it.
-async fn whole(mut body: Incoming) -> hyper::Result<Bytes> {
-    let expected = body.size_hint().lower().min(MOST_RESERVED);
+async fn whole(mut body: Incoming) -> Result<Bytes, TransportError> {
+    let expected = body.size_hint().lower();
+    if expected > MOST_BODY {
+        return Err(TransportError::TooLarge);
+    }
     let mut first = Bytes::new();
     while first.is_empty() {
         match body.frame().await {
-            Some(frame) => first = frame?.into_data().unwrap_or_default(),
+            Some(frame) => first = data(frame)?,
             None => return Ok(first),
         }
     }
     if body.is_end_stream() {
         return Ok(first);
     }
-    let mut whole = BytesMut::with_capacity(expected as usize);
+    let mut whole = BytesMut::with_capacity(expected.min(MOST_RESERVED) as usize);
     whole.extend_from_slice(&first);
     while let Some(frame) = body.frame().await {
-        // What is no data are trailers, which nothing asks for.
-        whole.extend_from_slice(&frame?.into_data().unwrap_or_default());
+        let more = data(frame)?;
+        if (whole.len() + more.len()) as u64 > MOST_BODY {
+            return Err(TransportError::TooLarge);
+        }
+        whole.extend_from_slice(&more);
     }
     Ok(whole.freeze())
+}
+
+/// A frame's data; what is no data are trailers, which nothing asks for.
+fn data(frame: hyper::Result<hyper::body::Frame<Bytes>>) -> Result<Bytes, TransportError> {
+    Ok(frame.map_err(TransportError::Body)?.into_data().unwrap_or_default())
 }

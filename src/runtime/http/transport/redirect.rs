@@ -14,18 +14,32 @@ const SECRET: [http::HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATIO
 /// What is said of a body, and goes with it.
 const OF_BODY: [http::HeaderName; 4] = [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, TRANSFER_ENCODING];
 
-/// Turns the request into the one that the response asks for. False when it asks for none, or for one to elsewhere.
-pub(super) fn follow(outgoing: &mut Outgoing, received: &Received) -> bool {
+/// What a response asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::runtime::http) enum Redirect {
+    /// Nothing that could be done.
+    None,
+    /// Another request to the same host, which the request now is.
+    Followed,
+    /// A request to another host.
+    Refused { host: String },
+}
+
+/// Turns the request into the one that the response asks for, when it asks for one to the same host.
+pub(in crate::runtime::http) fn follow(outgoing: &mut Outgoing, received: &Received) -> Redirect {
     let keeps_method = match received.status {
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => outgoing.method != Method::POST,
         StatusCode::SEE_OTHER => outgoing.method == Method::HEAD,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-        _ => return false,
+        _ => return Redirect::None,
     };
     let location = received.headers.get(LOCATION).and_then(|location| location.to_str().ok());
-    let Some(next) = location.and_then(|location| outgoing.url.join(location).ok()) else { return false };
-    if !matches!(next.scheme(), "http" | "https") || next.host_str() != outgoing.url.host_str() {
-        return false;
+    let next = location.and_then(|location| outgoing.url.join(location).ok());
+    let Some(next) = next.filter(|next| matches!(next.scheme(), "http" | "https")) else {
+        return Redirect::None;
+    };
+    if next.host_str() != outgoing.url.host_str() {
+        return Redirect::Refused { host: next.host_str().unwrap_or_default().to_owned() };
     }
     if next.origin() != outgoing.url.origin() {
         for name in SECRET {
@@ -40,7 +54,7 @@ pub(super) fn follow(outgoing: &mut Outgoing, received: &Received) -> bool {
         }
     }
     outgoing.url = next;
-    true
+    Redirect::Followed
 }
 
 #[cfg(test)]
@@ -50,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    fn followed(method: Method, status: u16, location: &str) -> Option<Outgoing> {
+    fn followed(method: Method, status: u16, location: &str) -> Result<Outgoing, Redirect> {
         let mut outgoing = Outgoing {
             method,
             url: "http://127.0.0.1:80/a/b?c=1".parse().unwrap(),
@@ -66,7 +80,10 @@ mod tests {
             headers: HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(location).unwrap())]),
             body: Bytes::new(),
         };
-        follow(&mut outgoing, &received).then_some(outgoing)
+        match follow(&mut outgoing, &received) {
+            Redirect::Followed => Ok(outgoing),
+            other => Err(other),
+        }
     }
 
     #[test]
@@ -91,21 +108,25 @@ mod tests {
     #[test]
     fn only_the_same_host_is_followed_and_another_port_is_told_no_secret() {
         for (location, next, secret) in [
-            ("c?d", Some("http://127.0.0.1/a/c?d"), true),
-            ("//127.0.0.1/x", Some("http://127.0.0.1/x"), true),
-            ("http://127.0.0.1:81/x", Some("http://127.0.0.1:81/x"), false),
-            ("https://127.0.0.1/x", Some("https://127.0.0.1/x"), false),
-            ("http://127.0.0.2/x", None, false),
-            ("http://localhost/x", None, false),
-            ("file:///etc/passwd", None, false),
-            ("http://[", None, false),
+            ("c?d", "http://127.0.0.1/a/c?d", true),
+            ("//127.0.0.1/x", "http://127.0.0.1/x", true),
+            ("http://127.0.0.1:81/x", "http://127.0.0.1:81/x", false),
+            ("https://127.0.0.1/x", "https://127.0.0.1/x", false),
         ] {
-            let outgoing = followed(Method::GET, 302, location);
-            assert_eq!(outgoing.as_ref().map(|outgoing| outgoing.url.as_str()), next, "{location}");
-            let kept = outgoing.is_some_and(|outgoing| outgoing.headers.contains_key(AUTHORIZATION));
-            assert_eq!(kept, secret, "{location}");
+            let outgoing = followed(Method::GET, 302, location).unwrap();
+            assert_eq!(outgoing.url.as_str(), next, "{location}");
+            assert_eq!(outgoing.headers.contains_key(AUTHORIZATION), secret, "{location}");
         }
-        assert!(followed(Method::GET, 304, "/x").is_none());
-        assert!(followed(Method::GET, 200, "/x").is_none());
+        let refused = |host: &str| Redirect::Refused { host: host.to_owned() };
+        for (status, location, why) in [
+            (302, "http://127.0.0.2/x", refused("127.0.0.2")),
+            (307, "http://user:pass@localhost/x?secret", refused("localhost")),
+            (302, "file:///etc/passwd", Redirect::None),
+            (302, "http://[", Redirect::None),
+            (304, "/x", Redirect::None),
+            (200, "/x", Redirect::None),
+        ] {
+            assert_eq!(followed(Method::GET, status, location).unwrap_err(), why, "{status} {location}");
+        }
     }
 }

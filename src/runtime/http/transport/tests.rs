@@ -105,12 +105,12 @@ fn ok(_: &Seen) -> Answer {
 async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
     let server = Server::start(ok).await;
     let transport = Transport::default();
-    transport.send(&mut server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
-    transport.send(&mut server.request(Method::POST, "/")).await.unwrap();
+    transport.exchange(&server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
+    transport.exchange(&server.request(Method::POST, "/")).await.unwrap();
     let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
     outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
     outgoing.body = Bytes::from_static(b"body");
-    transport.send(&mut outgoing).await.unwrap();
+    transport.exchange(&outgoing).await.unwrap();
     let seen = server.seen();
     let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));
     assert_eq!(
@@ -131,13 +131,13 @@ async fn a_connection_is_used_again_and_requests_beside_each_other_have_their_ow
     let server = Server::start(ok).await;
     let transport = Transport::default();
     for _ in 0..3 {
-        transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+        transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
     }
     assert_eq!(server.connections(), [0, 0, 0]);
-    let request = async || transport.send(&mut server.request(Method::GET, "/")).await;
+    let request = async || transport.exchange(&server.request(Method::GET, "/")).await;
     let (one, other) = tokio::join!(request(), request());
     assert!(one.is_ok() && other.is_ok());
-    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
+    transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
     let mut used = server.connections();
     used.sort_unstable();
     used.dedup();
@@ -154,8 +154,8 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
         let server = Server::start(closing).await;
         let transport = Transport::default();
         for n in 0..5 {
-            let mut outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
-            transport.send(&mut outgoing).await.unwrap();
+            let outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
+            transport.exchange(&outgoing).await.unwrap();
             // The end of the connection arrives meanwhile.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -170,9 +170,9 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
 async fn a_request_that_was_written_is_not_sent_again() {
     let server = Server::start(|seen| if seen.body == "lost" { (Vec::new(), false) } else { ok(seen) }).await;
     let transport = Transport::default();
-    transport.send(&mut server.request(Method::GET, "/")).await.unwrap();
-    let mut outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
-    let error = transport.send(&mut outgoing).await.unwrap_err();
+    transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
+    let outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
+    let error = transport.exchange(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "reset", "{error:?}");
     let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(bodies, ["", "lost"]);
@@ -210,7 +210,7 @@ async fn every_framing_of_a_body_is_read_to_its_end() {
         (Method::GET, "/big", 200, &big),
         (Method::GET, "/none", 204, ""),
     ] {
-        let received = transport.send(&mut server.request(method, target)).await.unwrap();
+        let received = transport.exchange(&server.request(method, target)).await.unwrap();
         assert_eq!(received.status.as_u16(), status, "{target}");
         assert!(received.body == body.as_bytes(), "{target}: {} bytes", received.body.len());
     }
@@ -231,43 +231,50 @@ async fn what_is_no_response_has_its_class() {
             _ => |seen: &Seen| (seen.body.clone().into_bytes(), false),
         })
         .await;
-        let mut outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
-        let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+        let outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
+        let error = Transport::default().exchange(&outgoing).await.unwrap_err();
         assert_eq!(error.class(), class, "{answer:?}: {error:?}");
     }
 }
 
 #[tokio::test]
-async fn redirects_are_followed_on_the_same_host_and_not_without_end() {
+async fn a_body_is_read_up_to_its_limit_however_it_is_framed() {
     let server = Server::start(|seen| {
-        let location = match seen.line().split_whitespace().nth(1).unwrap() {
-            "/there" => "/here",
-            "/elsewhere" => "http://127.0.0.2:1/",
-            "/circle" => "/circle",
-            _ => return ok(seen),
+        let (head, length) = match seen.line().split_whitespace().nth(1).unwrap() {
+            "/announced" => (format!("content-length: {}\r\n", MOST_BODY + 1), 3),
+            "/longest" => (format!("content-length: {MOST_BODY}\r\n"), MOST_BODY),
+            "/longest-until-the-end" => (String::new(), MOST_BODY),
+            "/until-the-end" => (String::new(), MOST_BODY + 1),
+            other => panic!("{other}"),
         };
-        let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 4\r\n\r\nmove");
-        (head.into_bytes(), true)
+        let mut bytes = format!("HTTP/1.1 200 OK\r\n{head}\r\n").into_bytes();
+        bytes.resize(bytes.len() + length as usize, b'x');
+        (bytes, false)
     })
     .await;
-    let transport = Transport::default();
-    let received = transport.send(&mut server.request(Method::POST, "/there")).await.unwrap();
-    assert_eq!((received.status.as_u16(), &*received.body), (200, &b"ok"[..]));
-    let received = transport.send(&mut server.request(Method::GET, "/elsewhere")).await.unwrap();
-    assert_eq!((received.status.as_u16(), &*received.body), (302, &b"move"[..]));
-    let error = transport.send(&mut server.request(Method::GET, "/circle")).await.unwrap_err();
-    assert_eq!(error.to_string(), "more than 10 redirects");
-    let seen = server.seen();
-    let lines: Vec<_> = seen.iter().map(Seen::line).collect();
-    assert_eq!(lines[..3], ["post /there http/1.1", "get /here http/1.1", "get /elsewhere http/1.1"]);
-    assert_eq!(lines[3..], ["get /circle http/1.1"; 11]);
+    for (target, length) in [
+        ("/announced", None),
+        ("/longest", Some(MOST_BODY)),
+        ("/longest-until-the-end", Some(MOST_BODY)),
+        ("/until-the-end", None),
+    ] {
+        let ended = Transport::default().exchange(&server.request(Method::GET, target)).await;
+        match (ended, length) {
+            (Ok(received), Some(length)) => assert_eq!(received.body.len() as u64, length, "{target}"),
+            (Err(error), None) => {
+                assert_eq!(error.class(), "body", "{target}");
+                assert_eq!(error.to_string(), "the body is longer than 64 MiB, the most that is read");
+            }
+            (ended, _) => panic!("{target}: {ended:?}"),
+        }
+    }
 }
 
 #[tokio::test]
 async fn nobody_listening_is_a_refusal() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let mut outgoing = request_to(Method::GET, &format!("http://{unused}/"));
-    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+    let outgoing = request_to(Method::GET, &format!("http://{unused}/"));
+    let error = Transport::default().exchange(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "connect_refused", "{error:?}");
 }
 
@@ -334,7 +341,7 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
         let transport = Transport { trust: Some(trust), ..Transport::default() };
         let request = async |path| {
             let url = format!("https://{address}/{path}");
-            transport.send(&mut request_to(Method::POST, &url)).await
+            transport.exchange(&request_to(Method::POST, &url)).await
         };
         let first = request("first").await.unwrap();
         assert_eq!((first.version, &*first.body), (version, &b"/first"[..]));
@@ -346,8 +353,8 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
 #[tokio::test]
 async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (address, _) = secure_server(&[]).await;
-    let mut outgoing = request_to(Method::GET, &format!("https://{address}/"));
-    let error = Transport::default().send(&mut outgoing).await.unwrap_err();
+    let outgoing = request_to(Method::GET, &format!("https://{address}/"));
+    let error = Transport::default().exchange(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "tls", "{error:?}");
 }
 
