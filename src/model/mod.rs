@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;
+pub(crate) mod nearest;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod redact;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+use super::nearest::nearest;
 use super::plain::plain;
 use super::summary::{LatencyMs, Step, Summary, Totals};
-use super::threshold::nearest;
 
 /// The name column is at least this wide, so that tables of different runs stand under each other.
 const NAME_WIDTH: usize = 32;

@@ -2,6 +2,7 @@
 
 use super::duration;
 use super::latency::Latency;
+use super::nearest::nearest;
 use super::plan::ThresholdText;
 use super::stats::{ScenarioStats, StepKind};
 
@@ -371,34 +372,6 @@ fn parse_aggregation(text: &str, expression: &str) -> Result<Aggregation, String
             }
         }
     })
-}
-
-/// `; did you mean …?` with the candidate at the smallest edit distance.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let candidates: Vec<&str> = candidates.into_iter().collect();
-    let best = candidates.iter().map(|candidate| (distance(word, candidate), candidate)).min();
-    match best {
-        Some((distance, candidate)) if distance <= word.chars().count().max(4) / 2 => {
-            format!("; did you mean `{candidate}`?")
-        }
-        _ => format!("; there are {}", candidates.join(", ")),
-    }
-}
-
-/// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

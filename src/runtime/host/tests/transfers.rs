@@ -1,0 +1,175 @@
+//! Requests that do not simply succeed, and what is counted of them.
+
+use super::*;
+
+#[test]
+fn what_the_end_cuts_off_is_counted_and_its_latency_is_a_lower_bound() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/delay/{ms}").path("ms", 30_000).send().await?;
+        Ok(())
+    };
+    let outcome =
+        run(&server, scenario("slow", flow).constant_vus(3, millis(100)).graceful_stop(millis(100)));
+    let stats = outcome.load();
+    assert_eq!((stats.iterations, stats.interrupted_iterations), (0, 3));
+    let step = outcome.step(StepKind::Request, "GET /delay/{ms}");
+    assert_eq!((step.count, step.interrupted, step.latency.censored_count()), (0, 3, 3));
+    assert!(step.latency.percentile(50.0).unwrap().at_least);
+    assert_eq!(server.seen().requests, 3);
+}
+
+#[test]
+fn a_timeout_is_an_error_whose_latency_is_a_lower_bound() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        let error = vu.get("/delay/{ms}").path("ms", 30_000).timeout(millis(50)).send().await.unwrap_err();
+        vu.check("it is a timeout", error.is_timeout() && error.is_transport());
+        Err(error)
+    };
+    let outcome = run(&server, scenario("late", flow).iterations_per_vu(1, 2));
+    let step = outcome.step(StepKind::Request, "GET /delay/{ms}");
+    assert_eq!(step.error_types, BTreeMap::from([("timeout".to_owned(), 2)]));
+    assert_eq!((step.count, step.errors, step.latency.censored_count()), (2, 2, 2));
+    assert_eq!(outcome.load().checks["it is a timeout"].passes, 2);
+    assert_eq!(outcome.load().errors.commonest(), Some("GET /delay/{ms}: no whole response within 50ms"));
+}
+
+#[test]
+fn each_failure_of_a_transfer_has_its_class() {
+    for (path, class) in [("/drop", "reset"), ("/short", "body")] {
+        let server = Server::start();
+        let flow = async move |vu: &Vu| -> Result {
+            vu.get(path).send().await?;
+            Ok(())
+        };
+        let outcome = run(&server, scenario("bad", flow).iterations_per_vu(1, 3));
+        let step = outcome.step(StepKind::Request, &format!("GET {path}"));
+        assert_eq!(step.error_types, BTreeMap::from([(class.to_owned(), 3)]), "{path}");
+        assert_eq!((step.errors, step.failed, step.latency.count()), (3, 3, 0));
+    }
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = Server::start();
+    let flow = async move |vu: &Vu| -> Result {
+        vu.get(&format!("http://{unused}/")).name("refused").send().await?;
+        Ok(())
+    };
+    let outcome = run(&server, scenario("refused", flow).iterations_per_vu(1, 1));
+    let step = outcome.step(StepKind::Request, "refused");
+    assert_eq!(step.error_types, BTreeMap::from([("connect_refused".to_owned(), 1)]));
+}
+
+#[test]
+fn a_connection_that_the_server_closed_is_replaced_without_repeating_a_post() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.post("/close").body("once").send().await?;
+        vu.sleep(millis(5)).await;
+        Ok(())
+    };
+    let outcome = run(&server, scenario("closing", flow).iterations_per_vu(2, 10));
+    let (seen, requests) = (server.seen(), outcome.load().requests());
+    assert!(requests.count - requests.errors <= seen.requests && seen.requests <= requests.count);
+    assert_eq!(seen.connections, seen.requests);
+}
+
+#[test]
+fn a_redirect_is_followed_and_each_hop_is_a_request() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/moved").expected_status(200).send().await?.expect_status(200)?;
+        Ok(())
+    };
+    let scenarios = vec![scenario("moving", flow).iterations_per_vu(2, 5)];
+    let plan = RunPlan { trace: TracePolicy::All, ..plan(Some(&server), &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    let (stats, seen) = (outcome.load(), server.seen());
+    assert_eq!(seen.targets, BTreeMap::from([("/moved".to_owned(), 10), ("/".to_owned(), 10)]));
+    let step = outcome.step(StepKind::Request, "GET /moved");
+    assert_eq!((stats.failed_iterations, stats.requests().count, step.count), (0, 20, 20));
+    assert_eq!((&step.status, step.latency.complete_count(), step.errors), (&seen.status, 20, 0));
+    assert_eq!(step.bytes_received, 10 * ("moved".len() + "ok".len()) as u64);
+    assert_eq!(seen.connections, 2);
+    let distinct: BTreeSet<_> = seen.traceparents.iter().collect();
+    assert_eq!((seen.traceparents.len(), distinct.len()), (20, 20));
+}
+
+#[test]
+fn redirects_are_followed_ten_times_and_to_another_host_never() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        let error = vu.get("/circle").send().await.unwrap_err();
+        vu.check("no end", error.to_string() == "GET /circle: protocol");
+        let response = vu.get("/away").send().await?.expect_status(302)?;
+        vu.check("as it is", response.text()? == "moved" && response.header("location").is_some());
+        Ok(())
+    };
+    let scenarios = vec![scenario("away", flow).iterations_per_vu(2, 3)];
+    let plan = plan(Some(&server), &scenarios);
+    let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());
+    let (circle, seen) = (outcome.step(StepKind::Request, "GET /circle"), server.seen());
+    assert_eq!(seen.targets, BTreeMap::from([("/circle".to_owned(), 66), ("/away".to_owned(), 6)]));
+    assert_eq!((circle.count, circle.status[&302], circle.error_types["protocol"]), (66, 60, 6));
+    assert_eq!(outcome.step(StepKind::Request, "GET /away").status, BTreeMap::from([(302, 6)]));
+    let checks = &outcome.load().checks;
+    assert_eq!((checks["no end"].passes, checks["as it is"].passes), (6, 6));
+    assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
+    assert_eq!(outcome.warnings[0].code, "redirect-refused");
+    assert!(outcome.warnings[0].message.starts_with("`GET /away` was redirected to localhost, "));
+}
+
+#[test]
+fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
+    let server = Server::start();
+    let (sink, spans, _) = SpanSink::new();
+    let parts = TracerParts {
+        policy: TracePolicy::All,
+        prefix: TracePrefix::new(1),
+        sink,
+        run_span: (TraceId(1), SpanId(1)),
+    };
+    let now = crate::sys::clock::now();
+    let tracer = Rc::new(Tracer::new(parts, Phase::Load, &"s".into(), 1, now).unwrap());
+    let facts = RunFacts {
+        target: Target::new(Some(&server.url())).unwrap(),
+        env: BTreeMap::new(),
+        unique: AtomicU64::new(0),
+        untraced: None,
+        misconfiguration: OnceLock::new(),
+        refused_redirect: OnceLock::new(),
+    };
+    let vu =
+        Vu::new(VuParts { id: 1, slot: 0, run: facts.into(), shard: None, tracer: Some(tracer.clone()) });
+    let trace = tracer.begin(1, 0, now);
+    vu.swap_current(Current { trace: Some(Rc::new(trace.clone())), parent: None, group: None });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(vu.post("/moved").send()).unwrap();
+    let mut headers = Vec::new();
+    let mut told = Vec::new();
+    for item in spans.try_iter() {
+        let Item::Load(SpanRecord { id, parent, what: What::Request(request), .. }) = item else {
+            panic!("only requests were made")
+        };
+        headers.push(traceparent(trace.trace, id, true));
+        assert_eq!((parent, &*request.name), (Some(trace.root), "POST /moved"));
+        told.push((request.method.to_string(), request.template, request.hop, request.status));
+    }
+    assert_eq!(
+        told,
+        [("POST".into(), Some("/moved".into()), 0, Some(302)), ("GET".into(), None, 1, Some(200))]
+    );
+    assert_eq!(server.seen().traceparents, headers);
+}
+
+#[test]
+fn a_large_body_arrives_whole() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        let response = vu.get("/big/{n}").path("n", 10_000_000).send().await?;
+        vu.check("all of it", response.bytes().len() == 10_000_000);
+        Ok(())
+    };
+    let outcome = run(&server, scenario("big", flow).iterations_per_vu(1, 2));
+    assert_eq!(outcome.load().checks["all of it"].passes, 2);
+    assert_eq!(outcome.load().requests().bytes_received, 20_000_000);
+}
