@@ -51,7 +51,7 @@ fn errors_and_panics_are_counted_by_message_and_do_not_end_the_loop() {
     assert_eq!((stats.iterations, stats.failed_iterations, stats.panics), (9, 6, 3));
     assert_eq!(stats.errors.messages[0], ("no luck".to_owned(), 3));
     assert!(stats.errors.messages.iter().any(|(message, _)| message.ends_with("broken at 4")));
-    assert!(stats.errors.messages[1].0.starts_with("panicked at src/runtime/host/tests.rs:"));
+    assert!(stats.errors.messages[1].0.starts_with("panicked at src/runtime/host/tests/runs.rs:"));
     assert_eq!(server.seen().requests, 3);
 }
 
