@@ -18,7 +18,7 @@ use crate::sys::env;
 use crate::tool::build::build_services;
 use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
 use crate::tool::discover::Workspace;
-use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
+use crate::tool::receive::forward::{Endpoint, ForwardOptions, ForwardProtocol};
 use crate::tool::receive::redact;
 use crate::tool::receive::signal::Signal;
 use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
@@ -195,15 +195,15 @@ fn forward(config: &Config) -> Result<Option<ForwardOptions>, Problem> {
         OtlpProtocol::Grpc => ForwardProtocol::Grpc,
         OtlpProtocol::HttpProtobuf => ForwardProtocol::Http,
     };
-    let endpoint = |signal: Signal, target: &OtlpTarget| match protocol {
-        ForwardProtocol::Http if !target.exact => {
-            format!("{}{}", target.endpoint.value.trim_end_matches('/'), signal.http_path())
-        }
-        _ => target.endpoint.value.clone(),
+    let endpoint = |signal: Signal, target: &OtlpTarget| {
+        let url = match protocol {
+            ForwardProtocol::Http if !target.exact => {
+                format!("{}{}", target.endpoint.value.trim_end_matches('/'), signal.http_path())
+            }
+            _ => target.endpoint.value.clone(),
+        };
+        Ok((signal, Endpoint { url, headers: reveal("otlp.headers", &target.headers)? }))
     };
-    Ok(Some(ForwardOptions {
-        endpoints: targets.iter().map(|(signal, target)| (*signal, endpoint(*signal, target))).collect(),
-        headers: reveal("otlp.headers", &first.headers)?.into_iter().collect(),
-        ..ForwardOptions::all_to(protocol, &first.endpoint.value)
-    }))
+    let endpoints = targets.iter().map(|(signal, target)| endpoint(*signal, target));
+    Ok(Some(ForwardOptions::new(protocol, endpoints.collect::<Result<_, Problem>>()?)))
 }
