@@ -14,7 +14,7 @@ use super::collect::{Collector, SpanArchive};
 use super::find::Binary;
 use super::problem::Problem;
 use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
-use super::session::{Identity, Session};
+use super::session::{Identity, QUIET_ELSEWHERE, Session};
 use super::stop::Stopper;
 use crate::model::event::{Event, Finished, Warning};
 use crate::model::plan::{RunPlan, ScenarioInfo, TracePolicy};
@@ -28,7 +28,7 @@ use crate::tool::report::progress::Progress;
 use crate::tool::results::{Binary as BinaryRecord, Recorder};
 use crate::tool::services::Sampler;
 
-/// Nothing new for so long: every span that is under way has arrived.
+/// Nothing new for so long: every span that is under way has arrived, where nobody sends seldom.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// What one binary measured.
@@ -232,7 +232,9 @@ async fn drain(session: &Session, collector: &mut Collector, at_most: Duration) 
     let until = Instant::now() + at_most;
     let mut seen = session.receiver.progress().spans;
     let mut changed = Instant::now();
-    while Instant::now() < until && changed.elapsed() < QUIET {
+    while Instant::now() < until
+        && changed.elapsed() < quiet(session.elsewhere, session.receiver.progress().of_services)
+    {
         sleep(Duration::from_millis(50)).await;
         session.receiver.sweep(clock::now(), |trace| collector.take(trace));
         let now = session.receiver.progress().spans;
@@ -240,6 +242,11 @@ async fn drain(session: &Session, collector: &mut Collector, at_most: Duration) 
             (seen, changed) = (now, Instant::now());
         }
     }
+}
+
+/// How long nothing may come for all to have come. Where no service has sent any span, none is expected to.
+fn quiet(elsewhere: bool, of_services: bool) -> Duration {
+    if elsewhere && of_services { QUIET_ELSEWHERE } else { QUIET }
 }
 
 /// Takes the events of the scenario process.
@@ -324,6 +331,20 @@ impl Listener<'_> {
     fn tell(&self, message: &Message<'_>) {
         if self.message_format == MessageFormat::Json {
             self.call.console.out(&json::line(message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_services_from_elsewhere_that_have_sent_spans_are_waited_for_longer() {
+        for (elsewhere, of_services, seconds) in
+            [(true, true, 6), (true, false, 1), (false, true, 1), (false, false, 1)]
+        {
+            assert_eq!(quiet(elsewhere, of_services).as_secs(), seconds, "{elsewhere} {of_services}");
         }
     }
 }

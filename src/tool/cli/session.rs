@@ -21,9 +21,13 @@ use crate::tool::discover::Workspace;
 use crate::tool::receive::forward::{Endpoint, ForwardOptions, ForwardProtocol};
 use crate::tool::receive::redact;
 use crate::tool::receive::signal::Signal;
+use crate::tool::receive::store::QUIET;
 use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
 use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
+
+/// How long to wait for spans of services that send theirs every five seconds, as those do that nobody told otherwise.
+pub(super) const QUIET_ELSEWHERE: Duration = Duration::from_secs(6);
 
 /// How long what waits to be forwarded may take at the end, and after an interruption.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -41,6 +45,8 @@ pub(super) struct Identity {
 pub(super) struct Session {
     pub(super) receiver: Receiver,
     pub(super) services: Services,
+    /// Others than the services that were started here may send spans.
+    pub(super) elsewhere: bool,
     pub(super) base_url: Option<String>,
 }
 
@@ -68,11 +74,16 @@ impl Session {
             run: identity.run.clone(),
             trace_prefix: identity.trace_prefix,
             store_bytes: STORE_BYTES,
+            quiet: if elsewhere { QUIET_ELSEWHERE } else { QUIET },
             forward,
         })?;
         if elsewhere {
-            let text = "spans of services that have OTEL_EXPORTER_OTLP_ENDPOINT";
-            call.console.status("Receiving", &format!("{text}={} in their environment", receiver.endpoint()));
+            let text = format!(
+                "spans of services that have OTEL_EXPORTER_OTLP_ENDPOINT={} in their environment; with \
+                 OTEL_BSP_SCHEDULE_DELAY=200 they come sooner",
+                receiver.endpoint()
+            );
+            call.console.status("Receiving", &text);
         }
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
         let specs = services
@@ -113,12 +124,12 @@ impl Session {
             secrets: config.secrets(),
         };
         let services = Services::start(&specs, &placeholders, &context).await?;
-        Ok(Self { receiver, services, base_url })
+        Ok(Self { receiver, services, elsewhere, base_url })
     }
 
     /// Ends the services, and then the receiver, so that their last spans are still counted.
     pub(super) async fn end(self, stopper: &Stopper) -> ReceiverCounts {
-        let Self { receiver, services, base_url: _ } = self;
+        let Self { receiver, services, elsewhere: _, base_url: _ } = self;
         services.stop().await;
         let so_far = receiver.counts();
         let flush = if stopper.wish().is_some() { FLUSH_WHEN_STOPPED } else { FLUSH };

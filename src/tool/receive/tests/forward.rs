@@ -257,7 +257,14 @@ fn what_cannot_be_forwarded_to_is_said_at_the_start() {
         let mut options = ForwardOptions::all_to(ForwardProtocol::Http, endpoint);
         with_headers(&mut options, headers);
         let forward = Some(options);
-        Receiver::start(Options { port: None, run: run(), trace_prefix: prefix(), store_bytes: 1, forward })
+        Receiver::start(Options {
+            port: None,
+            run: run(),
+            trace_prefix: prefix(),
+            store_bytes: 1,
+            quiet: QUIET,
+            forward,
+        })
     };
     for (endpoint, headers, part) in [
         ("127.0.0.1:4317", &[][..], "http:// or https://"),
