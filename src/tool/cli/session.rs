@@ -1,7 +1,7 @@
 //! What runs beside the load of one package's scenarios: the receiver and the services under test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -63,10 +63,8 @@ impl Session {
         let services = if with_services { config.services.as_slice() } else { &[] };
         let built = build_services(&call.cargo, &call.flags, workspace, services, folder.path()).await?;
         let forward = forward(config)?;
-        if let Some(target) = config.otlp_traces.as_ref().or(config.otlp_metrics.as_ref()) {
-            let at = &target.endpoint;
-            let shown = redact::text(&at.value);
-            call.console.status("Forwarding", &format!("spans and metrics to {shown} ({})", at.source));
+        for line in forwarding(config) {
+            call.console.status("Forwarding", &line);
         }
         let elsewhere = services.is_empty() && config.trace.value != TracePolicy::Off;
         let receiver = Receiver::start(receive::Options {
@@ -86,10 +84,8 @@ impl Session {
             call.console.status("Receiving", &text);
         }
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
-        let specs = services
-            .iter()
-            .map(|service| spec(service, &executables, &workspace.root))
-            .collect::<Result<Vec<_>, _>>()?;
+        let specs =
+            services.iter().map(|service| spec(service, &executables)).collect::<Result<Vec<_>, _>>()?;
         let data = folder.data().map_err(Problem::from)?;
         let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
         let expand = |url: &config::Sourced<String>| {
@@ -120,6 +116,7 @@ impl Session {
             })?,
             inherited: env::vars().collect(),
             traced: config.trace.value != TracePolicy::Off,
+            root: workspace.root.clone(),
             logs: folder.services(),
             secrets: config.secrets(),
         };
@@ -152,11 +149,7 @@ impl Session {
     }
 }
 
-fn spec(
-    service: &config::Service,
-    executables: &BTreeMap<String, std::path::PathBuf>,
-    root: &Path,
-) -> Result<ServiceSpec, Problem> {
+fn spec(service: &config::Service, executables: &BTreeMap<String, PathBuf>) -> Result<ServiceSpec, Problem> {
     let name = &service.name;
     let mut args = service.args.as_ref().map(|args| args.value.clone()).unwrap_or_default();
     let program = match &service.program {
@@ -179,7 +172,7 @@ fn spec(
         program,
         args,
         env: reveal(&format!("service.{name}.env"), &service.env)?,
-        dir: service.dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(&dir.value)),
+        dir: service.dir.as_ref().map(|dir| dir.value.clone()),
         port: service.port.as_ref().map(|port| port.value),
         ready: service.probe.as_ref().map(|probe| match probe.value.clone() {
             Probe::Http(url) => Ready::Http { url },
@@ -188,6 +181,23 @@ fn spec(
         }),
         ready_timeout: service.ready_timeout.value,
     })
+}
+
+/// What is forwarded, and where to.
+fn forwarding(config: &Config) -> Vec<String> {
+    let line = |what: &str, target: &OtlpTarget| {
+        let at = &target.endpoint;
+        format!("{what} to {} ({})", redact::text(&at.value), at.source)
+    };
+    match (&config.otlp_traces, &config.otlp_metrics) {
+        (Some(traces), Some(metrics)) if traces.endpoint == metrics.endpoint => {
+            vec![line("spans and metrics", traces)]
+        }
+        (traces, metrics) => {
+            let signals = [("spans", traces), ("metrics", metrics)];
+            signals.iter().filter_map(|(what, target)| Some(line(what, target.as_ref()?))).collect()
+        }
+    }
 }
 
 /// Where else spans and metrics go. One connection carries both, so they have one protocol.
