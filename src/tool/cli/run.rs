@@ -147,7 +147,7 @@ impl<'c> Run<'c> {
                 .collect(),
         });
         let secrets = self.found.binaries.iter().map(|binary| binary.config.secrets()).collect();
-        let mut archive = Archive::new(self.folder.spans()?, Redactor::new([], secrets), ARCHIVE_LIMIT);
+        let mut archive = Archive::new(self.folder.spans()?, Redactor::new(secrets), ARCHIVE_LIMIT);
         let binaries = std::mem::take(&mut self.found.binaries);
         // The binaries of one package share its services, and so one session.
         for group in binaries.chunk_by(|a, b| a.target.package_id == b.target.package_id) {
@@ -312,6 +312,8 @@ impl<'c> Run<'c> {
                 .iter()
                 .map(|counts| counts.forward_failed + counts.forward_dropped)
                 .sum(),
+            metrics_failed: self.measured.iter().map(|one| one.metrics_failed).sum(),
+            spans_late: self.received.iter().map(|counts| counts.spans_late).sum(),
             trace: Some(&trace),
         });
         let omitted = (self.traces_omitted > 0).then(|| {
