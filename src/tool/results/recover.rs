@@ -266,7 +266,7 @@ mod tests {
         let [data, bin] = ["data", "bin"].map(|name| folder.path().join(name));
         for left in [&data, &bin] {
             std::fs::create_dir(left).unwrap();
-            std::fs::write(left.join("users.db"), "x").unwrap();
+            fs::write_whole(&left.join("users.db"), b"x").unwrap();
         }
         // As a killed process leaves it.
         std::mem::forget(folder.spans().unwrap());
