@@ -79,6 +79,27 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Takes the lock of a file, for as long as it stays open; `false`: another opener has it. A file system without locks
+/// gives every one that is asked for.
+pub(crate) fn lock(file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{FlockOperation, flock};
+        flock(file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        true
+    }
+}
+
+/// Removes the unfinished files that a killed process has left in a folder.
+pub(crate) fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    let unfinished = names(folder)?.into_iter().filter(|name| name.starts_with(TEMPORARY_PREFIX));
+    unfinished.map(|name| folder.join(name)).try_for_each(fs::remove_file)
+}
+
 /// Whether `path` itself, not what a link there points to, is a folder.
 pub(crate) fn is_real_dir(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())

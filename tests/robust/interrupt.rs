@@ -74,6 +74,28 @@ fn a_signal_while_services_start_ends_them() {
 }
 
 #[test]
+fn a_signal_between_two_packages_keeps_the_results_of_the_first() {
+    for (signal, code) in SIGNALS {
+        let server = Server::start();
+        let packages = ["steady", "second", "--profile", "family"];
+        let tool = start(run(&packages).against(&server.url()));
+        tool.wait_for("Starting 2 services", 2);
+        let requests = server.seen().requests;
+        let ended = stop(tool, &[signal], KEPT);
+        assert_eq!(ended.code(), code, "{}", ended.stderr);
+        let summary = ended.summary();
+        assert_eq!(
+            (&summary["verdict"], summary["scenarios"].as_array().unwrap().len()),
+            (&"interrupted".into(), 1)
+        );
+        // Those of the reference are no load.
+        let of_load = summary["totals"]["requests"].as_u64().unwrap();
+        assert!(of_load > 0 && of_load <= requests, "{of_load} of {requests}");
+        assert_eq!(server.seen().requests, requests, "nothing of the second was measured");
+    }
+}
+
+#[test]
 fn a_second_signal_ends_everything_at_once() {
     for (signal, code) in SIGNALS {
         for scenario in ["steady", "stuck"] {

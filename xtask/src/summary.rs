@@ -1,6 +1,6 @@
 //! What the tasks read of a run's `summary.json`, and where the run's folder is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,17 @@ pub(crate) struct Summary {
     pub(crate) totals: Totals,
     pub(crate) steps: Vec<Step>,
     #[serde(default)]
+    pub(crate) thresholds: Vec<Threshold>,
+    #[serde(default)]
     pub(crate) attribution: Vec<Attribution>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Threshold {
+    pub(crate) metric: String,
+    pub(crate) expression: String,
+    pub(crate) passed: bool,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -28,7 +38,11 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Trace {
+    #[serde(default)]
+    pub(crate) requests_traced: u64,
     pub(crate) requests_joined_share: Option<f64>,
+    #[serde(default)]
+    pub(crate) not_joined: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,7 +81,12 @@ pub(crate) struct Operation {
     #[serde(default)]
     pub(crate) service: String,
     pub(crate) operation: String,
+    #[serde(default)]
+    pub(crate) kind: String,
     pub(crate) critical_ms: f64,
+    /// Spans of it in a request, on average.
+    #[serde(default)]
+    pub(crate) calls: f64,
 }
 
 impl Summary {

@@ -33,6 +33,10 @@ pub(crate) struct Observed<'a> {
     pub(crate) spans_refused: u64,
     /// OTLP requests that the forwarding target refused or did not take in time.
     pub(crate) not_forwarded: u64,
+    /// Exports of metrics by the scenario process that failed.
+    pub(crate) metrics_failed: u64,
+    /// Spans that came after their trace was taken for complete.
+    pub(crate) spans_late: u64,
     pub(crate) trace: Option<&'a Trace>,
 }
 
@@ -52,7 +56,8 @@ pub(crate) fn judge(seen: &Observed<'_>) -> Verdict {
     warnings.extend(cpu_shared(seen));
     warnings.extend(spans_lost(seen));
     warnings.extend(not_forwarded(seen.not_forwarded));
-    warnings.extend(seen.trace.and_then(not_joined));
+    warnings.extend(metrics_lost(seen.metrics_failed));
+    warnings.extend(seen.trace.and_then(|trace| not_joined(trace, seen.spans_late)));
     Verdict { valid: busiest <= WORKER_INVALID, warnings }
 }
 
@@ -132,16 +137,30 @@ fn not_forwarded(requests: u64) -> Option<Warning> {
     (requests > 0).then(|| Warning::new("not-forwarded", text))
 }
 
-fn not_joined(trace: &Trace) -> Option<Warning> {
+fn metrics_lost(exports: u64) -> Option<Warning> {
+    let unit = if exports == 1 { "export" } else { "exports" };
+    let text = format!(
+        "{exports} {unit} of the scenario process's metrics failed: what is forwarded of them has gaps. The figures of this \
+         report do not rest on them."
+    );
+    (exports > 0).then(|| Warning::new("metrics-lost", text))
+}
+
+fn not_joined(trace: &Trace, late: u64) -> Option<Warning> {
     let share = trace.requests_joined_share.filter(|share| *share < JOINED)?;
     let Trace { requests_traced, requests_joined, .. } = trace;
     let text = format!(
-        "{requests_joined} of {requests_traced} traced requests ({}) were joined with all their server spans{}. \
+        "{requests_joined} of {requests_traced} traced requests ({}) were joined with all their server spans{}.{} \
          A service joins when it takes the `traceparent` of a request over, and exports its spans to the \
          OTEL_EXPORTER_OTLP_ENDPOINT in its environment.",
         // Never rounded up to a share that would be no cause to warn.
         percent((share * 100.0).floor() / 100.0),
         reasons(&trace.not_joined),
+        match late {
+            0 => String::new(),
+            1 => " 1 span came too late.".to_owned(),
+            _ => format!(" {late} spans came too late."),
+        },
     );
     Some(Warning::new("not-joined", text))
 }
@@ -229,20 +248,28 @@ mod tests {
             spans_dropped: 1,
             spans_refused: 7,
             not_forwarded: 2,
+            metrics_failed: 3,
+            spans_late: 5,
             trace: Some(&few),
             ..Observed::default()
         };
         let verdict = judge(&seen);
         let codes: Vec<_> = verdict.warnings.iter().map(|warning| warning.code.as_str()).collect();
-        assert_eq!((verdict.valid, codes), (true, vec!["spans-dropped", "not-forwarded", "not-joined"]));
+        let all = vec!["spans-dropped", "not-forwarded", "metrics-lost", "not-joined"];
+        assert_eq!((verdict.valid, codes), (true, all));
         assert!(verdict.warnings[0].message.starts_with(
             "1 span could not be sent by the scenario process, 7 spans found the receiver full:"
         ));
         assert!(verdict.warnings[1].message.starts_with("2 OTLP requests did not reach"));
-        assert!(verdict.warnings[2].message.starts_with(
+        assert!(
+            verdict.warnings[2].message.starts_with("3 exports of the scenario process's metrics failed:")
+        );
+        assert!(verdict.warnings[3].message.starts_with(
             "989 of 1000 traced requests (98%) were joined with all their server spans \
-             (not: no-server-span 7, orphan-span 4)."
+             (not: no-server-span 7, orphan-span 4). 5 spans came too late. A service joins"
         ));
+        let seen = Observed { trace: Some(&few), ..Observed::default() };
+        assert!(judge(&seen).warnings[0].message.contains("orphan-span 4). A service joins"));
         let enough = trace(990);
         let seen = Observed { trace: Some(&enough), ..Observed::default() };
         assert!(judge(&seen).warnings.is_empty());

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+use reqwest::Url;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
@@ -14,7 +16,7 @@ use super::collect::{Collector, SpanArchive};
 use super::find::Binary;
 use super::problem::Problem;
 use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
-use super::session::{Identity, Session};
+use super::session::{Identity, QUIET_ELSEWHERE, Session};
 use super::stop::Stopper;
 use crate::model::event::{Event, Finished, Warning};
 use crate::model::plan::{RunPlan, ScenarioInfo, TracePolicy};
@@ -28,7 +30,7 @@ use crate::tool::report::progress::Progress;
 use crate::tool::results::{Binary as BinaryRecord, Recorder};
 use crate::tool::services::Sampler;
 
-/// Nothing new for so long: every span that is under way has arrived.
+/// Nothing new for so long: every span that is under way has arrived, where nobody sends seldom.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// What one binary measured.
@@ -41,6 +43,8 @@ pub(super) struct Measured {
     pub(super) attribution: Vec<Attribution>,
     pub(super) joined: Joined,
     pub(super) spans_dropped: u64,
+    /// Exports of the scenario process's metrics.
+    pub(super) metrics_failed: u64,
     /// Of one core, 0 to 1, for each worker thread of the load.
     pub(super) worker_cpu: Vec<f64>,
 }
@@ -55,6 +59,7 @@ impl Measured {
             attribution: Vec::new(),
             joined: Joined::default(),
             spans_dropped: 0,
+            metrics_failed: 0,
             worker_cpu: Vec::new(),
         }
     }
@@ -111,6 +116,11 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
     if let Err(error) = recorder.binary(&record) {
         return (measured, Some(error.into()));
     }
+    if let Some(host) = plan.base_url.as_deref().and_then(elsewhere) {
+        let users: u64 = binary.scenarios.iter().map(|info| u64::from(info.load.vus_max())).sum();
+        let unit = if users == 1 { "user" } else { "users" };
+        call.console.status("Target", &format!("{host} (not this machine): up to {users} {unit}"));
+    }
     let traced = plan.trace != TracePolicy::Off;
     let mut collector = Collector::new();
     let listener = RefCell::new(Listener {
@@ -162,6 +172,7 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
     let problem = match ended {
         Ok(finished) => {
             measured.spans_dropped = finished.spans_dropped;
+            measured.metrics_failed = finished.metrics_failed;
             measured.worker_cpu = finished.worker_cpu;
             None
         }
@@ -232,7 +243,9 @@ async fn drain(session: &Session, collector: &mut Collector, at_most: Duration) 
     let until = Instant::now() + at_most;
     let mut seen = session.receiver.progress().spans;
     let mut changed = Instant::now();
-    while Instant::now() < until && changed.elapsed() < QUIET {
+    while Instant::now() < until
+        && changed.elapsed() < quiet(session.elsewhere, session.receiver.progress().of_services)
+    {
         sleep(Duration::from_millis(50)).await;
         session.receiver.sweep(clock::now(), |trace| collector.take(trace));
         let now = session.receiver.progress().spans;
@@ -240,6 +253,23 @@ async fn drain(session: &Session, collector: &mut Collector, at_most: Duration) 
             (seen, changed) = (now, Instant::now());
         }
     }
+}
+
+/// How long nothing may come for all to have come. Where no service has sent any span, none is expected to.
+fn quiet(elsewhere: bool, of_services: bool) -> Duration {
+    if elsewhere && of_services { QUIET_ELSEWHERE } else { QUIET }
+}
+
+/// Scheme, host and port of a URL that leads to another machine.
+fn elsewhere(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let here = host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback());
+    // Without what may stand before the host: that is a secret.
+    (!here).then(|| {
+        format!("{}://{host}{}", url.scheme(), url.port().map_or_else(String::new, |port| format!(":{port}")))
+    })
 }
 
 /// Takes the events of the scenario process.
@@ -324,6 +354,37 @@ impl Listener<'_> {
     fn tell(&self, message: &Message<'_>) {
         if self.message_format == MessageFormat::Json {
             self.call.console.out(&json::line(message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_told_when_it_is_not_this_machine_and_without_its_credentials() {
+        for (url, told) in [
+            ("http://127.0.0.1:8080/a", None),
+            ("http://127.8.0.1", None),
+            ("http://localhost:1/", None),
+            ("http://[::1]:8080", None),
+            ("not a url", None),
+            ("http://user:canary@shop.example/a?b=c", Some("http://shop.example")),
+            ("https://localhost.example:8443", Some("https://localhost.example:8443")),
+            ("http://192.0.2.1:80", Some("http://192.0.2.1")),
+            ("http://[2001:db8::1]:81/", Some("http://[2001:db8::1]:81")),
+        ] {
+            assert_eq!(elsewhere(url).as_deref(), told, "{url}");
+        }
+    }
+
+    #[test]
+    fn only_services_from_elsewhere_that_have_sent_spans_are_waited_for_longer() {
+        for (elsewhere, of_services, seconds) in
+            [(true, true, 6), (true, false, 1), (false, true, 1), (false, false, 1)]
+        {
+            assert_eq!(quiet(elsewhere, of_services).as_secs(), seconds, "{elsewhere} {of_services}");
         }
     }
 }

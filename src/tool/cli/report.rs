@@ -5,17 +5,19 @@ use super::args::{MessageFormat, ReportArgs};
 use super::find;
 use super::problem::Problem;
 use crate::tool::report::{json, text};
-use crate::tool::results::{RunFolder, recover};
+use crate::tool::results::{ResultsError, RunFolder, recover};
 
 pub(super) async fn report(call: &Invocation, args: &ReportArgs) -> Result<u8, Problem> {
     let workspace = find::workspace(call).await?;
     let folder = RunFolder::find(&workspace.target_directory, args.run.as_deref())?;
-    let summary = if args.recover {
-        let summary = recover(&folder)?;
-        call.console.status("Recovered", &format!("run {} from its journal", folder.id()));
-        summary
-    } else {
-        folder.summary()?
+    let summary = match folder.summary() {
+        // A run that has ended has told more than its journal has.
+        Err(ResultsError::NotFinished { .. }) if args.recover => {
+            let summary = recover(&folder)?;
+            call.console.status("Recovered", &format!("run {} from its journal", folder.id()));
+            summary
+        }
+        stored => stored?,
     };
     call.console.out(&match args.message_format {
         MessageFormat::Human => {

@@ -16,7 +16,7 @@ use crate::model::id::{RunId, TracePrefix};
 use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
 use crate::model::summary::{Health, Process, Summary, Trace};
 use crate::model::verdict::Outcome;
-use crate::sys::{clock, git};
+use crate::sys::{clock, family, git};
 use crate::tool::analyse::health::{self, Observed};
 use crate::tool::build::build_services;
 use crate::tool::receive::ReceiverCounts;
@@ -147,7 +147,7 @@ impl<'c> Run<'c> {
                 .collect(),
         });
         let secrets = self.found.binaries.iter().map(|binary| binary.config.secrets()).collect();
-        let mut archive = Archive::new(self.folder.spans()?, Redactor::new([], secrets), ARCHIVE_LIMIT);
+        let mut archive = Archive::new(self.folder.spans()?, Redactor::new(secrets), ARCHIVE_LIMIT);
         let binaries = std::mem::take(&mut self.found.binaries);
         // The binaries of one package share its services, and so one session.
         for group in binaries.chunk_by(|a, b| a.target.package_id == b.target.package_id) {
@@ -162,7 +162,7 @@ impl<'c> Run<'c> {
         self.traces_omitted = kept.map_err(|error| {
             Problem::new(Outcome::CouldNotRun, format!("cannot write the kept traces: {error}"))
         })?;
-        self.stopper.set_graceful(true);
+        self.stopper.heeded();
         self.report()
     }
 
@@ -178,15 +178,23 @@ impl<'c> Run<'c> {
             &self.folder,
             with_services,
         );
-        // Services that are starting are dropped, and thereby ended, when somebody loses patience.
-        let session = match starting.await {
+        // When somebody wishes the end, what is being built or started is dropped and ended: by the command as a whole
+        // while nothing is measured, and here once there are results of earlier packages to be reported.
+        let started = tokio::select! {
+            started = starting => started,
+            _ = self.stopper.wished(), if self.stopper.is_heeded() => {
+                family::end_all(&[], |_, _| false);
+                return;
+            }
+        };
+        let session = match started {
             Ok(session) => session,
             Err(problem) => return self.problems.push(problem),
         };
         for (name, pid) in session.services.pids() {
             self.sampler.watch(name, pid, true);
         }
-        self.stopper.set_graceful(true);
+        self.stopper.heeded();
         for binary in binaries {
             let measured = measure(super::measure::Inputs {
                 call,
@@ -209,7 +217,6 @@ impl<'c> Run<'c> {
             }
         }
         self.received.push(session.end(self.stopper).await);
-        self.stopper.set_graceful(false);
     }
 
     fn tell(&self, message: &Message<'_>) {
@@ -305,6 +312,8 @@ impl<'c> Run<'c> {
                 .iter()
                 .map(|counts| counts.forward_failed + counts.forward_dropped)
                 .sum(),
+            metrics_failed: self.measured.iter().map(|one| one.metrics_failed).sum(),
+            spans_late: self.received.iter().map(|counts| counts.spans_late).sum(),
             trace: Some(&trace),
         });
         let omitted = (self.traces_omitted > 0).then(|| {

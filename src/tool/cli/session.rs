@@ -1,7 +1,7 @@
 //! What runs beside the load of one package's scenarios: the receiver and the services under test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -18,12 +18,16 @@ use crate::sys::env;
 use crate::tool::build::build_services;
 use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
 use crate::tool::discover::Workspace;
-use crate::tool::receive::forward::{ForwardOptions, ForwardProtocol};
+use crate::tool::receive::forward::{Endpoint, ForwardOptions, ForwardProtocol};
 use crate::tool::receive::redact;
 use crate::tool::receive::signal::Signal;
+use crate::tool::receive::store::QUIET;
 use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
 use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
+
+/// How long to wait for spans of services that send theirs every five seconds, as those do that nobody told otherwise.
+pub(super) const QUIET_ELSEWHERE: Duration = Duration::from_secs(6);
 
 /// How long what waits to be forwarded may take at the end, and after an interruption.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -41,6 +45,8 @@ pub(super) struct Identity {
 pub(super) struct Session {
     pub(super) receiver: Receiver,
     pub(super) services: Services,
+    /// Others than the services that were started here may send spans.
+    pub(super) elsewhere: bool,
     pub(super) base_url: Option<String>,
 }
 
@@ -57,10 +63,8 @@ impl Session {
         let services = if with_services { config.services.as_slice() } else { &[] };
         let built = build_services(&call.cargo, &call.flags, workspace, services, folder.path()).await?;
         let forward = forward(config)?;
-        if let Some(target) = config.otlp_traces.as_ref().or(config.otlp_metrics.as_ref()) {
-            let at = &target.endpoint;
-            let shown = redact::text(&at.value);
-            call.console.status("Forwarding", &format!("spans and metrics to {shown} ({})", at.source));
+        for line in forwarding(config) {
+            call.console.status("Forwarding", &line);
         }
         let elsewhere = services.is_empty() && config.trace.value != TracePolicy::Off;
         let receiver = Receiver::start(receive::Options {
@@ -68,17 +72,20 @@ impl Session {
             run: identity.run.clone(),
             trace_prefix: identity.trace_prefix,
             store_bytes: STORE_BYTES,
+            quiet: if elsewhere { QUIET_ELSEWHERE } else { QUIET },
             forward,
         })?;
         if elsewhere {
-            let text = "spans of services that have OTEL_EXPORTER_OTLP_ENDPOINT";
-            call.console.status("Receiving", &format!("{text}={} in their environment", receiver.endpoint()));
+            let text = format!(
+                "spans of services that have OTEL_EXPORTER_OTLP_ENDPOINT={} in their environment; with \
+                 OTEL_BSP_SCHEDULE_DELAY=200 they come sooner",
+                receiver.endpoint()
+            );
+            call.console.status("Receiving", &text);
         }
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
-        let specs = services
-            .iter()
-            .map(|service| spec(service, &executables, &workspace.root))
-            .collect::<Result<Vec<_>, _>>()?;
+        let specs =
+            services.iter().map(|service| spec(service, &executables)).collect::<Result<Vec<_>, _>>()?;
         let data = folder.data().map_err(Problem::from)?;
         let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
         let expand = |url: &config::Sourced<String>| {
@@ -109,16 +116,17 @@ impl Session {
             })?,
             inherited: env::vars().collect(),
             traced: config.trace.value != TracePolicy::Off,
+            root: workspace.root.clone(),
             logs: folder.services(),
             secrets: config.secrets(),
         };
         let services = Services::start(&specs, &placeholders, &context).await?;
-        Ok(Self { receiver, services, base_url })
+        Ok(Self { receiver, services, elsewhere, base_url })
     }
 
     /// Ends the services, and then the receiver, so that their last spans are still counted.
     pub(super) async fn end(self, stopper: &Stopper) -> ReceiverCounts {
-        let Self { receiver, services, base_url: _ } = self;
+        let Self { receiver, services, elsewhere: _, base_url: _ } = self;
         services.stop().await;
         let so_far = receiver.counts();
         let flush = if stopper.wish().is_some() { FLUSH_WHEN_STOPPED } else { FLUSH };
@@ -141,11 +149,7 @@ impl Session {
     }
 }
 
-fn spec(
-    service: &config::Service,
-    executables: &BTreeMap<String, std::path::PathBuf>,
-    root: &Path,
-) -> Result<ServiceSpec, Problem> {
+fn spec(service: &config::Service, executables: &BTreeMap<String, PathBuf>) -> Result<ServiceSpec, Problem> {
     let name = &service.name;
     let mut args = service.args.as_ref().map(|args| args.value.clone()).unwrap_or_default();
     let program = match &service.program {
@@ -168,7 +172,7 @@ fn spec(
         program,
         args,
         env: reveal(&format!("service.{name}.env"), &service.env)?,
-        dir: service.dir.as_ref().map_or_else(|| root.to_owned(), |dir| root.join(&dir.value)),
+        dir: service.dir.as_ref().map(|dir| dir.value.clone()),
         port: service.port.as_ref().map(|port| port.value),
         ready: service.probe.as_ref().map(|probe| match probe.value.clone() {
             Probe::Http(url) => Ready::Http { url },
@@ -177,6 +181,23 @@ fn spec(
         }),
         ready_timeout: service.ready_timeout.value,
     })
+}
+
+/// What is forwarded, and where to.
+fn forwarding(config: &Config) -> Vec<String> {
+    let line = |what: &str, target: &OtlpTarget| {
+        let at = &target.endpoint;
+        format!("{what} to {} ({})", redact::text(&at.value), at.source)
+    };
+    match (&config.otlp_traces, &config.otlp_metrics) {
+        (Some(traces), Some(metrics)) if traces.endpoint == metrics.endpoint => {
+            vec![line("spans and metrics", traces)]
+        }
+        (traces, metrics) => {
+            let signals = [("spans", traces), ("metrics", metrics)];
+            signals.iter().filter_map(|(what, target)| Some(line(what, target.as_ref()?))).collect()
+        }
+    }
 }
 
 /// Where else spans and metrics go. One connection carries both, so they have one protocol.
@@ -195,15 +216,15 @@ fn forward(config: &Config) -> Result<Option<ForwardOptions>, Problem> {
         OtlpProtocol::Grpc => ForwardProtocol::Grpc,
         OtlpProtocol::HttpProtobuf => ForwardProtocol::Http,
     };
-    let endpoint = |signal: Signal, target: &OtlpTarget| match protocol {
-        ForwardProtocol::Http if !target.exact => {
-            format!("{}{}", target.endpoint.value.trim_end_matches('/'), signal.http_path())
-        }
-        _ => target.endpoint.value.clone(),
+    let endpoint = |signal: Signal, target: &OtlpTarget| {
+        let url = match protocol {
+            ForwardProtocol::Http if !target.exact => {
+                format!("{}{}", target.endpoint.value.trim_end_matches('/'), signal.http_path())
+            }
+            _ => target.endpoint.value.clone(),
+        };
+        Ok((signal, Endpoint { url, headers: reveal("otlp.headers", &target.headers)? }))
     };
-    Ok(Some(ForwardOptions {
-        endpoints: targets.iter().map(|(signal, target)| (*signal, endpoint(*signal, target))).collect(),
-        headers: reveal("otlp.headers", &first.headers)?.into_iter().collect(),
-        ..ForwardOptions::all_to(protocol, &first.endpoint.value)
-    }))
+    let endpoints = targets.iter().map(|(signal, target)| endpoint(*signal, target));
+    Ok(Some(ForwardOptions::new(protocol, endpoints.collect::<Result<_, Problem>>()?)))
 }

@@ -12,8 +12,8 @@ use crate::sys::signal::{EndWish, EndWishes};
 #[derive(Debug)]
 pub(super) struct Stopper {
     wished: watch::Receiver<Option<Outcome>>,
-    /// Whether a run is going on, which ends by itself when it is asked to.
-    graceful: watch::Sender<bool>,
+    /// Whether something was measured, so that the command ends by itself, with a report, when it is asked to.
+    heeded: watch::Sender<bool>,
 }
 
 impl Stopper {
@@ -33,12 +33,18 @@ impl Stopper {
                 teller.send_replace(Some(outcome));
             }
         });
-        Ok(Self { wished, graceful: watch::Sender::new(false) })
+        Ok(Self { wished, heeded: watch::Sender::new(false) })
     }
 
-    /// Says whether a run is going on that ends by itself: until then, a wish ends the command at once.
-    pub(super) fn set_graceful(&self, graceful: bool) {
-        self.graceful.send_replace(graceful);
+    /// From now on the command heeds wishes itself: until then, a wish ends it at once. There is no way back, since what
+    /// was measured once is to be reported.
+    pub(super) fn heeded(&self) {
+        self.heeded.send_replace(true);
+    }
+
+    /// Whether the command heeds wishes itself.
+    pub(super) fn is_heeded(&self) -> bool {
+        *self.heeded.borrow()
     }
 
     /// What was wished, once it is. Cancel safe.
@@ -62,9 +68,9 @@ impl Stopper {
     /// Returns when the command is to be dropped where it stands.
     pub(super) async fn abandoned(&self) -> Outcome {
         let outcome = self.wished().await;
-        let mut graceful = self.graceful.subscribe();
+        let mut heeded = self.heeded.subscribe();
         // The sender is in `self`.
-        let _ = graceful.wait_for(|graceful| !graceful).await;
+        let _ = heeded.wait_for(|heeded| !heeded).await;
         outcome
     }
 }

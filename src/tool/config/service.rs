@@ -46,7 +46,7 @@ pub(crate) enum Program {
 /// How it is known that a service is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// This URL answers with a status of 200 to 299.
+    /// This URL answers with a status of 200 to 399.
     Http(String),
     /// This address accepts a connection.
     Tcp(String),

@@ -117,7 +117,7 @@ mod tests {
 
     fn written(trace: &[RawSpan], limit: u64) -> (String, u64) {
         let mut out = Vec::new();
-        let mut archive = Archive::new(&mut out, Redactor::new([], Secrets::default()), limit);
+        let mut archive = Archive::new(&mut out, Redactor::new(Secrets::default()), limit);
         archive.write(trace).unwrap();
         let (_, omitted) = archive.finish().unwrap();
         (String::from_utf8(out).unwrap(), omitted)

@@ -247,6 +247,7 @@ pub(super) mod tests {
     use opentelemetry_proto::tonic::common::v1::AnyValue;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Status};
 
+    use super::super::store::QUIET;
     use super::*;
     use crate::sys::clock;
 
@@ -308,7 +309,7 @@ pub(super) mod tests {
     }
 
     fn decode(request: &ExportTraceServiceRequest) -> (Vec<StoredSpan>, Passed, SpanStore) {
-        let mut store = SpanStore::new(64 << 20);
+        let mut store = SpanStore::new(64 << 20, QUIET);
         let passed =
             Decoder::new(run(), prefix()).ingest(&request.encode_to_vec(), &mut store, clock::now()).unwrap();
         let traces = store.take_all();
@@ -441,7 +442,7 @@ pub(super) mod tests {
     fn a_malformed_request_leaves_nothing_behind() {
         let mut bytes = of_service(vec![proto(1, 1, "a")]).encode_to_vec();
         bytes.extend([0x0a, 9]);
-        let mut store = SpanStore::new(64 << 20);
+        let mut store = SpanStore::new(64 << 20, QUIET);
         assert!(Decoder::new(run(), prefix()).ingest(&bytes, &mut store, clock::now()).is_err());
         assert_eq!(store.counts().kept, 0);
     }
@@ -467,7 +468,7 @@ pub(super) mod tests {
     #[test]
     fn equal_names_and_sources_are_held_once_and_what_is_shared_is_bounded() {
         let mut decoder = Decoder::new(run(), prefix());
-        let mut store = SpanStore::new(64 << 20);
+        let mut store = SpanStore::new(64 << 20, QUIET);
         for index in 0..SOURCES as u64 + 10 {
             let resource = vec![string("service.name", &format!("s{index}"))];
             let bytes = request(resource, vec![proto(index, 1, "a"), proto(index, 2, "a")]).encode_to_vec();

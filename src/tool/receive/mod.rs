@@ -49,6 +49,8 @@ pub(crate) struct Options {
     pub(crate) trace_prefix: TracePrefix,
     /// How much is kept of traces that are not complete.
     pub(crate) store_bytes: usize,
+    /// How long nothing may have come for a trace whose root is there, for it to count as complete.
+    pub(crate) quiet: Duration,
     pub(crate) forward: Option<ForwardOptions>,
 }
 
@@ -86,7 +88,7 @@ impl Receiver {
             .unzip();
         let ingest = Ingest {
             decoder: Decoder::new(options.run, options.trace_prefix),
-            store: SpanStore::new(options.store_bytes),
+            store: SpanStore::new(options.store_bytes, options.quiet),
         };
         let shared = Arc::new(Shared::new(ingest, counters, queue));
         let runtime = tokio::runtime::Builder::new_current_thread()

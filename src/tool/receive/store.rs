@@ -10,7 +10,8 @@ use crate::model::span::{LoadRole, Span};
 
 use super::decode::Source;
 
-/// How long nothing may have come for a trace whose root is there, for it to count as complete.
+/// How long nothing may have come for a trace whose root is there, for it to count as complete; where services send
+/// their spans as often as they are told to.
 pub(crate) const QUIET: Duration = Duration::from_secs(2);
 
 /// How long nothing may have come for a trace without a root until it is given up.
@@ -77,6 +78,8 @@ pub(crate) struct Progress {
     pub(crate) open: usize,
     /// Spans kept so far.
     pub(crate) spans: u64,
+    /// Not only the scenario process, but a service, too, has sent some.
+    pub(crate) of_services: bool,
     pub(crate) last_arrival: Option<Instant>,
 }
 
@@ -97,24 +100,29 @@ enum Fate {
 #[derive(Debug)]
 pub(crate) struct SpanStore {
     budget: usize,
+    quiet: Duration,
     used: usize,
     open: HashMap<TraceId, OpenTrace>,
     gone: HashMap<TraceId, Fate>,
     gone_order: VecDeque<TraceId>,
     counts: StoreCounts,
+    of_services: bool,
     last_arrival: Option<Instant>,
 }
 
 impl SpanStore {
-    /// A store that holds at most about `budget` bytes.
-    pub(crate) fn new(budget: usize) -> Self {
+    /// A store that holds at most about `budget` bytes, and takes a trace for complete when nothing has come for it
+    /// for the time `quiet`.
+    pub(crate) fn new(budget: usize, quiet: Duration) -> Self {
         Self {
             budget,
+            quiet,
             used: 0,
             open: HashMap::new(),
             gone: HashMap::new(),
             gone_order: VecDeque::new(),
             counts: StoreCounts::default(),
+            of_services: false,
             last_arrival: None,
         }
     }
@@ -137,6 +145,7 @@ impl SpanStore {
         }
         self.used += cost;
         self.counts.kept += 1;
+        self.of_services |= stored.span.load.is_none();
         self.last_arrival = Some(now);
         open.bytes += cost;
         open.rooted |= is_root(&stored.span);
@@ -171,9 +180,10 @@ impl SpanStore {
 
     /// Takes out the traces that are complete at `now`.
     pub(crate) fn take_complete(&mut self, now: Instant) -> Vec<CompletedTrace> {
+        let quiet = self.quiet;
         self.take(|open| {
-            let quiet = now.saturating_duration_since(open.last_arrival);
-            quiet >= if open.rooted { QUIET } else { ABANDONED }
+            let since = now.saturating_duration_since(open.last_arrival);
+            since >= if open.rooted { quiet } else { ABANDONED }
         })
     }
 
@@ -209,7 +219,12 @@ impl SpanStore {
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        Progress { open: self.open.len(), spans: self.counts.kept, last_arrival: self.last_arrival }
+        Progress {
+            open: self.open.len(),
+            spans: self.counts.kept,
+            of_services: self.of_services,
+            last_arrival: self.last_arrival,
+        }
     }
 
     fn remember(&mut self, id: TraceId, fate: Fate) {
@@ -257,7 +272,7 @@ mod tests {
     #[test]
     fn a_trace_is_complete_when_its_root_has_come_and_then_nothing_for_the_quiet_time() {
         let start = clock::now();
-        let mut store = SpanStore::new(PLENTY);
+        let mut store = SpanStore::new(PLENTY, QUIET);
         store.insert(server(1, 10), at(start, 0));
         store.insert(iteration(1, 1), at(start, 1000));
         store.insert(server(1, 11), at(start, 1500));
@@ -271,9 +286,39 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_waits_longer_where_services_send_seldom() {
+        // The batches of a service that nobody told otherwise come five seconds apart.
+        let batch = 5000;
+        for (quiet, spans) in [(QUIET, 1), (Duration::from_secs(6), 2)] {
+            let start = clock::now();
+            let mut store = SpanStore::new(PLENTY, quiet);
+            store.insert(iteration(1, 1), start);
+            let mut complete = store.take_complete(at(start, batch - 1));
+            store.insert(server(1, 10), at(start, batch));
+            complete.extend(store.take_complete(at(start, batch) + quiet));
+            assert_eq!(complete.len(), 1);
+            assert_eq!(complete[0].spans.len(), spans);
+            assert_eq!(store.counts().late, 2 - spans as u64);
+        }
+    }
+
+    #[test]
+    fn spans_of_the_scenario_process_alone_are_of_no_service() {
+        let start = clock::now();
+        let mut store = SpanStore::new(PLENTY, QUIET);
+        assert!(!store.progress().of_services);
+        store.insert(iteration(1, 1), start);
+        assert!(!store.progress().of_services);
+        store.insert(server(1, 10), start);
+        assert!(store.progress().of_services);
+        store.take_all();
+        assert!(store.progress().of_services, "also when it was handed over");
+    }
+
+    #[test]
     fn a_trace_without_a_root_waits_for_it_until_it_is_given_up() {
         let start = clock::now();
-        let mut store = SpanStore::new(PLENTY);
+        let mut store = SpanStore::new(PLENTY, QUIET);
         store.insert(server(1, 10), start);
         let last = at(start, 1);
         store.insert(server(1, 11), last);
@@ -286,10 +331,13 @@ mod tests {
     #[test]
     fn at_the_end_everything_is_handed_over() {
         let start = clock::now();
-        let mut store = SpanStore::new(PLENTY);
+        let mut store = SpanStore::new(PLENTY, QUIET);
         store.insert(server(1, 10), start);
         store.insert(iteration(2, 1), start);
-        assert_eq!(store.progress(), Progress { open: 2, spans: 2, last_arrival: Some(start) });
+        assert_eq!(
+            store.progress(),
+            Progress { open: 2, spans: 2, of_services: true, last_arrival: Some(start) }
+        );
         let mut ids: Vec<_> =
             store.take_all().iter().map(|trace| (trace.id.0 as u64, trace.rooted)).collect();
         ids.sort_unstable();
@@ -300,7 +348,7 @@ mod tests {
     #[test]
     fn a_span_for_a_trace_that_was_handed_over_is_counted_as_late() {
         let start = clock::now();
-        let mut store = SpanStore::new(PLENTY);
+        let mut store = SpanStore::new(PLENTY, QUIET);
         store.insert(iteration(1, 1), start);
         store.take_complete(start + QUIET);
         store.insert(server(1, 10), start + QUIET);
@@ -315,7 +363,7 @@ mod tests {
     fn a_trace_that_does_not_fit_is_refused_whole_and_stays_refused() {
         let start = clock::now();
         let one = size_of::<StoredSpan>() + server(1, 1).raw.bytes.len() + server(1, 1).raw.source.len();
-        let mut store = SpanStore::new(one * TRACE_SHARE + one / 2);
+        let mut store = SpanStore::new(one * TRACE_SHARE + one / 2, QUIET);
         store.insert(server(1, 10), start);
         store.insert(server(2, 10), start);
         // The share of one trace is used up by its first span.
@@ -338,7 +386,7 @@ mod tests {
     #[test]
     fn only_so_many_traces_that_are_gone_are_remembered() {
         let start = clock::now();
-        let mut store = SpanStore::new(0);
+        let mut store = SpanStore::new(0, QUIET);
         for trace in 0..=REMEMBERED as u64 {
             store.refuse(crate::model::id::TraceId(u128::from(trace) + 1));
         }
@@ -353,7 +401,7 @@ mod tests {
             steps in prop::collection::vec((1_u64..6, any::<bool>(), 0_u64..3000), 0..200),
         ) {
             let mut now = clock::now();
-            let mut store = SpanStore::new(budget);
+            let mut store = SpanStore::new(budget, QUIET);
             let mut handed_over = 0;
             for (index, (trace, root, pause)) in steps.iter().enumerate() {
                 now += Duration::from_millis(*pause);

@@ -66,7 +66,10 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: fs::create_private(path)?, torn: false })
+        let file = fs::create_private(path)?;
+        // Who has it, lives: a journal that is locked is not to be recovered yet.
+        fs::lock(&file);
+        Ok(Self { file, torn: false })
     }
 
     /// Hands the line to the operating system at once, so that it outlives this process.

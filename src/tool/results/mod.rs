@@ -37,9 +37,11 @@ pub(crate) enum ResultsError {
     #[error("`{wanted}` could be {}; write more of it", candidates.join(", "))]
     AmbiguousRun { wanted: String, candidates: Vec<String> },
     #[error(
-        "run {run} has no summary.json: it did not end; `cargo loadtest report --recover {run}` rebuilds it"
+        "run {run} has no summary.json: it did not end; `cargo loadtest report --recover {run}` makes one of its journal"
     )]
     NotFinished { run: RunId },
+    #[error("run {run} is still going on; interrupt it, and it reports by itself")]
+    GoesOn { run: RunId },
     #[error("{} is not a summary of the schema {SCHEMA}: {reason}", path.display())]
     NotASummary { path: PathBuf, reason: String },
     #[error("{} is not a journal of the schema {JOURNAL_SCHEMA}: {reason}", path.display())]
@@ -133,9 +135,10 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Removes what only the run itself needed: the services' executables and their data.
+    /// Removes what only the run itself needed: the services' executables, their data, and files that it did not finish.
     pub(crate) fn tidy(&self) -> Result<(), ResultsError> {
-        ["bin", "data"].iter().try_for_each(|name| Self::remove(&self.path.join(name)))
+        ["bin", "data"].iter().try_for_each(|name| Self::remove(&self.path.join(name)))?;
+        fs::remove_unfinished(&self.path).map_err(ResultsError::io("remove unfinished files of", &self.path))
     }
 
     fn remove(path: &Path) -> Result<(), ResultsError> {

@@ -12,6 +12,7 @@ use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
 use crate::model::summary::{Health, Summary};
 use crate::model::verdict::Outcome;
 use crate::sys::fs;
+use crate::tool::report::json;
 
 /// What the journal of a run tells.
 #[derive(Debug)]
@@ -44,13 +45,22 @@ struct Gathered {
 }
 
 /// The summary of what a killed run had measured: its verdict is "interrupted", and it is not known to be valid, since
-/// the generator's health is not journaled. Where the run left no `histograms.hlog`, it is written now.
+/// the generator's health is not journaled. The folder is completed: it gets `summary.json`, and `histograms.hlog` where
+/// the run left none, and loses what only a run that goes on needs.
 ///
 /// # Errors
-/// Where there is no journal, or its first line does not say which run it is of. Damage after that is left out, and the
-/// summary warns of it.
+/// Where the run goes on, there is no journal, or its first line does not say which run it is of. Damage after that is
+/// left out, and the summary warns of it.
 pub(crate) fn recover(folder: &RunFolder) -> Result<Summary, ResultsError> {
-    Ok(read(folder)?.summary)
+    let path = folder.journal();
+    let journal = fs::open(&path).map_err(ResultsError::io("open", &path))?;
+    if !fs::lock(&journal) {
+        return Err(ResultsError::GoesOn { run: folder.id().clone() });
+    }
+    let summary = read(folder)?.summary;
+    folder.write("summary.json", &json::summary(&summary))?;
+    folder.tidy()?;
+    Ok(summary)
 }
 
 fn read(folder: &RunFolder) -> Result<Recovered, ResultsError> {
@@ -247,6 +257,41 @@ mod tests {
             360,
             "the log is made up for"
         );
+    }
+
+    #[test]
+    fn the_folder_of_a_killed_run_is_completed_and_then_tells_the_same_without_its_journal() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = record(target.path(), &[sample::intervals()]);
+        let [data, bin] = ["data", "bin"].map(|name| folder.path().join(name));
+        for left in [&data, &bin] {
+            std::fs::create_dir(left).unwrap();
+            fs::write_whole(&left.join("users.db"), b"x").unwrap();
+        }
+        // As a killed process leaves it.
+        std::mem::forget(folder.spans().unwrap());
+        assert!(fs::names(folder.path()).unwrap().iter().any(|name| name.starts_with(".writing-")));
+        let summary = recover(&folder).unwrap();
+        let mut names = fs::names(folder.path()).unwrap();
+        names.sort();
+        assert_eq!(names, ["histograms.hlog", "journal", "services", "summary.json"]);
+        assert_eq!(folder.summary().unwrap(), summary);
+        assert_eq!(summary.verdict, Verdict::Interrupted);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_run_that_goes_on_is_left_alone() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = folder(target.path());
+        let recorder = Recorder::create(&folder, &sample::facts()).unwrap();
+        let data = folder.data().unwrap();
+        let error = recover(&folder).unwrap_err();
+        assert!(error.to_string().contains("still going on"), "{error}");
+        assert!(data.exists() && !folder.path().join("summary.json").exists());
+        drop(recorder);
+        recover(&folder).unwrap();
+        assert!(!data.exists());
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) inherited: BTreeMap<String, String>,
     /// `false` with `--trace off`: then services record no spans.
     pub(crate) traced: bool,
+    /// Where services are started that have no folder of their own.
+    pub(crate) root: PathBuf,
     /// The folder for `NAME.log`.
     pub(crate) logs: PathBuf,
     /// Values that must not get into a log.
@@ -190,7 +192,10 @@ fn fill_in(
         },
         args: spec.args.iter().map(expand).collect::<Result<_, _>>()?,
         env: environment(context.inherited.clone(), &spec.name, telemetry, own),
-        dir: spec.dir.clone(),
+        dir: match &spec.dir {
+            Some(dir) => context.root.join(expand(dir)?),
+            None => context.root.clone(),
+        },
         log: context.logs.join(format!("{}.log", spec.name)),
         wanted_line: probe.wanted_line().map(str::to_owned),
         secrets: context.secrets.clone(),

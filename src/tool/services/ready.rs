@@ -44,7 +44,7 @@ impl Probe {
                 }
                 _ => Self::Started,
             }),
-            Some(Ready::LogLine { contains }) => Ok(Self::Line(contains.clone())),
+            Some(Ready::LogLine { contains }) => Ok(Self::Line(expand(contains)?)),
             Some(Ready::Tcp { address }) => {
                 let address = expand(address)?;
                 let port =

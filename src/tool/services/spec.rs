@@ -12,8 +12,8 @@ pub(crate) struct ServiceSpec {
     pub(crate) program: Program,
     pub(crate) args: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
-    /// The folder it is started in.
-    pub(crate) dir: PathBuf,
+    /// The folder it is started in, seen from [`Context::root`](super::Context::root); that itself where it is `None`.
+    pub(crate) dir: Option<String>,
     /// The port `{port}` stands for; a free one where it is `None`.
     pub(crate) port: Option<u16>,
     /// `None`: something listens on its port, where it has one, else it was started.
@@ -33,7 +33,7 @@ impl ServiceSpec {
             program: Program::Command("sh".to_owned()),
             args: vec!["-c".to_owned(), script.to_owned()],
             env: BTreeMap::new(),
-            dir: PathBuf::from("."),
+            dir: None,
             port: None,
             ready: None,
             ready_timeout: Self::READY_TIMEOUT,
@@ -47,10 +47,13 @@ impl ServiceSpec {
             Program::Command(command) => Some(command),
         };
         let ready = match &self.ready {
-            Some(Ready::Http { url: text } | Ready::Tcp { address: text }) => Some(text),
-            Some(Ready::LogLine { .. }) | None => None,
+            Some(
+                Ready::Http { url: text } | Ready::Tcp { address: text } | Ready::LogLine { contains: text },
+            ) => Some(text),
+            None => None,
         };
-        let texts = command.into_iter().chain(&self.args).chain(self.env.values()).chain(ready);
+        let texts =
+            command.into_iter().chain(&self.args).chain(self.env.values()).chain(&self.dir).chain(ready);
         texts.map(String::as_str)
     }
 }

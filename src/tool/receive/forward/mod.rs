@@ -40,43 +40,49 @@ pub(crate) enum ForwardProtocol {
 }
 
 /// Where to forward to.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct ForwardOptions {
     pub(crate) protocol: ForwardProtocol,
-    /// URLs by signal; what has none is not forwarded. With HTTP they are used as they are, with gRPC their path is
-    /// left out.
-    pub(crate) endpoints: BTreeMap<Signal, String>,
-    /// Sent with every request, and secret.
-    pub(crate) headers: Vec<(String, String)>,
+    /// By signal; what has none is not forwarded.
+    pub(crate) endpoints: BTreeMap<Signal, Endpoint>,
     /// How long a message is tried.
     pub(crate) give_up_after: Duration,
 }
 
+/// Where one signal goes.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    /// With HTTP it is used as it is, with gRPC its path is left out.
+    pub(crate) url: String,
+    /// Sent with every request of this signal, to nobody else, and secret.
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("url", &self.url)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
 impl ForwardOptions {
+    /// What is tried for the usual time.
+    pub(crate) fn new(protocol: ForwardProtocol, endpoints: BTreeMap<Signal, Endpoint>) -> Self {
+        Self { protocol, endpoints, give_up_after: GIVE_UP_AFTER }
+    }
+
     /// All signals to one endpoint, such as `http://127.0.0.1:4317` (gRPC) or `http://127.0.0.1:4318` (HTTP, to which
     /// the paths of the signals are added).
+    #[cfg(test)]
     pub(crate) fn all_to(protocol: ForwardProtocol, endpoint: &str) -> Self {
         let url = |signal: Signal| match protocol {
             ForwardProtocol::Grpc => endpoint.to_owned(),
             ForwardProtocol::Http => format!("{}{}", endpoint.trim_end_matches('/'), signal.http_path()),
         };
-        Self {
-            protocol,
-            endpoints: Signal::ALL.map(|signal| (signal, url(signal))).into(),
-            headers: Vec::new(),
-            give_up_after: GIVE_UP_AFTER,
-        }
-    }
-}
-
-impl std::fmt::Debug for ForwardOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ForwardOptions")
-            .field("protocol", &self.protocol)
-            .field("endpoints", &self.endpoints)
-            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .field("give_up_after", &self.give_up_after)
-            .finish()
+        let endpoint = |signal| (signal, Endpoint { url: url(signal), headers: BTreeMap::new() });
+        Self::new(protocol, Signal::ALL.map(endpoint).into())
     }
 }
 

@@ -58,17 +58,16 @@ const TRY_AGAIN: Delivery = Delivery::TryAgain { after: None };
 #[derive(Debug)]
 pub(super) struct Target {
     protocol: ForwardProtocol,
-    urls: BTreeMap<Signal, Url>,
-    headers: HeaderMap,
+    endpoints: BTreeMap<Signal, (Url, HeaderMap)>,
     client: Client,
 }
 
 impl Target {
     pub(super) fn new(options: &ForwardOptions, ours: SocketAddr) -> Result<Self, ForwardError> {
-        let mut urls = BTreeMap::new();
+        let mut endpoints = BTreeMap::new();
         for (&signal, endpoint) in &options.endpoints {
-            let shown = || redact::text(endpoint).into_owned();
-            let mut url = Url::parse(endpoint)
+            let shown = || redact::text(&endpoint.url).into_owned();
+            let mut url = Url::parse(&endpoint.url)
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
                 .ok_or_else(|| ForwardError::Endpoint { endpoint: shown() })?;
@@ -79,17 +78,9 @@ impl Target {
                 url.set_path(signal.grpc_path());
                 url.set_query(None);
             }
-            urls.insert(signal, url);
+            endpoints.insert(signal, (url, header_map(&endpoint.headers)?));
         }
-        let mut headers = HeaderMap::new();
-        for (name, value) in &options.headers {
-            let refused = || ForwardError::Header { name: name.clone() };
-            let key: HeaderName = name.parse().map_err(|_| refused())?;
-            let mut value: HeaderValue = value.parse().map_err(|_| refused())?;
-            value.set_sensitive(true);
-            headers.append(key, value);
-        }
-        let secure = urls.values().any(|url| url.scheme() == "https");
+        let secure = endpoints.values().any(|(url, _)| url.scheme() == "https");
         let mut client = Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -100,16 +91,16 @@ impl Target {
             client = client.http2_prior_knowledge();
         }
         let client = client.build().map_err(ForwardError::Client)?;
-        Ok(Self { protocol: options.protocol, urls, headers, client })
+        Ok(Self { protocol: options.protocol, endpoints, client })
     }
 
     pub(super) fn takes(&self, signal: Signal) -> bool {
-        self.urls.contains_key(&signal)
+        self.endpoints.contains_key(&signal)
     }
 
     pub(super) async fn send(&self, message: &Message) -> Delivery {
-        let Some(url) = self.urls.get(&message.signal) else { return Delivery::Refused };
-        let request = self.client.post(url.clone()).headers(self.headers.clone());
+        let Some((url, headers)) = self.endpoints.get(&message.signal) else { return Delivery::Refused };
+        let request = self.client.post(url.clone()).headers(headers.clone());
         let request = match self.protocol {
             ForwardProtocol::Grpc => request
                 .header(CONTENT_TYPE, "application/grpc")
@@ -126,6 +117,19 @@ impl Target {
             (Ok(response), ForwardProtocol::Http) => http_delivery(response).await,
         }
     }
+}
+
+fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, ForwardError> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let refused = || ForwardError::Header { name: name.clone() };
+            let key: HeaderName = name.parse().map_err(|_| refused())?;
+            let mut value: HeaderValue = value.parse().map_err(|_| refused())?;
+            value.set_sensitive(true);
+            Ok((key, value))
+        })
+        .collect()
 }
 
 /// Whether `url` leads to the receiver at `ours`, which listens on the loopback address only.

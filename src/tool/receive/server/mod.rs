@@ -172,8 +172,7 @@ fn is_loopback(authority: &Authority, port: u16) -> bool {
         && (host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback()))
 }
 
-/// Listens on a free port of the loopback address.
-/// On `port`, or, where that is taken or none is preferred, on a free one.
+/// Listens on the loopback address: on `port`, or on a free one where that is taken or none is preferred.
 pub(super) fn listen(port: Option<u16>) -> std::io::Result<(std::net::TcpListener, SocketAddr)> {
     let bind = |port| std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port));
     let listener = bind(port.unwrap_or(0)).or_else(|_| bind(0))?;

@@ -13,6 +13,12 @@ fn to(protocol: ForwardProtocol, address: SocketAddr) -> ForwardOptions {
     ForwardOptions::all_to(protocol, &format!("http://{address}"))
 }
 
+fn with_headers(options: &mut ForwardOptions, headers: &[(&str, &str)]) {
+    for endpoint in options.endpoints.values_mut() {
+        endpoint.headers = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    }
+}
+
 /// An export request with a field that no version of the protocol has.
 fn with_unknown_field(trace: u64) -> Vec<u8> {
     let mut bytes = of_service(vec![proto(trace, 1, "a"), foreign(2)]).encode_to_vec();
@@ -33,7 +39,7 @@ fn grpc_ok() -> (StatusCode, Vec<(HeaderName, &'static str)>) {
 async fn every_signal_is_forwarded_over_http_byte_for_byte_with_the_configured_headers() {
     let (address, captured) = capture(vec![OK]).await;
     let mut options = to(ForwardProtocol::Http, address);
-    options.headers = vec![("x-api-key".to_owned(), "canary".to_owned())];
+    with_headers(&mut options, &[("x-api-key", "canary")]);
     assert!(!format!("{options:?}").contains("canary"));
     let receiver = start_with(Some(options));
     let body = with_unknown_field(1);
@@ -101,6 +107,39 @@ async fn json_that_goes_on_over_grpc_becomes_protobuf() {
     let url = format!("{}/v1/traces", receiver.endpoint());
     client().post(url).header(CONTENT_TYPE, JSON).body(body).send().await.unwrap();
     eventually("forwarding", || target.counts().spans_kept == 1).await;
+}
+
+#[tokio::test]
+async fn two_targets_are_sent_the_headers_of_their_own_signal_alone() {
+    for (protocol, answer) in [(ForwardProtocol::Http, OK), (ForwardProtocol::Grpc, grpc_ok())] {
+        let (spans_at, spans) = capture(vec![answer.clone()]).await;
+        let (metrics_at, metrics) = capture(vec![answer]).await;
+        let endpoint = |address, headers: &[(&str, &str)]| {
+            let mut options = to(protocol, address);
+            with_headers(&mut options, headers);
+            options.endpoints
+        };
+        let mut options = to(protocol, spans_at);
+        options.endpoints = endpoint(spans_at, &[("x-api-key", "of-spans")]);
+        let of_metrics = endpoint(metrics_at, &[("x-token", "of-metrics")]);
+        options.endpoints.extend(of_metrics.into_iter().filter(|(signal, _)| *signal == Signal::Metrics));
+        let receiver = start_with(Some(options));
+        for signal in [Signal::Traces, Signal::Metrics] {
+            assert_eq!(post(&receiver, signal, with_unknown_field(1)).await, StatusCode::OK);
+        }
+        eventually("forwarding", || receiver.counts().forwarded == 2).await;
+        let secrets = |captured: &Captured| {
+            let captured = captured.lock().unwrap();
+            let header = |headers: &HeaderMap, name: &str| {
+                headers.get(name).map(|value| value.to_str().unwrap().to_owned())
+            };
+            let each = captured.iter();
+            each.map(|(_, headers, _)| (header(headers, "x-api-key"), header(headers, "x-token")))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(secrets(&spans), [(Some("of-spans".to_owned()), None)], "{protocol:?}");
+        assert_eq!(secrets(&metrics), [(None, Some("of-metrics".to_owned()))], "{protocol:?}");
+    }
 }
 
 #[tokio::test]
@@ -216,9 +255,16 @@ async fn the_queue_is_bounded_in_bytes_and_what_does_not_fit_is_counted() {
 fn what_cannot_be_forwarded_to_is_said_at_the_start() {
     let start = |endpoint: &str, headers: &[(&str, &str)]| {
         let mut options = ForwardOptions::all_to(ForwardProtocol::Http, endpoint);
-        options.headers = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        with_headers(&mut options, headers);
         let forward = Some(options);
-        Receiver::start(Options { port: None, run: run(), trace_prefix: prefix(), store_bytes: 1, forward })
+        Receiver::start(Options {
+            port: None,
+            run: run(),
+            trace_prefix: prefix(),
+            store_bytes: 1,
+            quiet: QUIET,
+            forward,
+        })
     };
     for (endpoint, headers, part) in [
         ("127.0.0.1:4317", &[][..], "http:// or https://"),

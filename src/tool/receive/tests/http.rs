@@ -291,6 +291,7 @@ async fn a_flood_of_our_own_traces_is_refused_by_whole_traces_within_the_budget(
         run: run(),
         trace_prefix: prefix(),
         store_bytes: budget,
+        quiet: QUIET,
         forward: None,
     })
     .unwrap();

@@ -19,7 +19,7 @@ use prost::Message as _;
 use super::decode::tests::{foreign, iteration, of_scenario, of_service, prefix, proto, run};
 use super::forward::ForwardOptions;
 use super::signal::Signal;
-use super::store::CompletedTrace;
+use super::store::{CompletedTrace, QUIET};
 use super::{Options, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::sys::clock;
 
@@ -37,6 +37,7 @@ fn start_with(forward: Option<ForwardOptions>) -> Receiver {
         run: run(),
         trace_prefix: prefix(),
         store_bytes: STORE_BYTES,
+        quiet: QUIET,
         forward,
     })
     .unwrap()

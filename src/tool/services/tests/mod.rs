@@ -55,6 +55,7 @@ impl Run {
             guard: as_role("guard", "acts_as_a_guard"),
             inherited: env::vars().collect(),
             traced: true,
+            root: PathBuf::from("."),
             logs: folder.join("services"),
             secrets: ["hunter2"].into_iter().collect(),
         }

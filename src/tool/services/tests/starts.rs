@@ -88,6 +88,18 @@ async fn a_service_with_a_port_is_ready_when_something_listens_on_it() {
 }
 
 #[tokio::test]
+async fn placeholders_are_filled_in_in_the_folder_and_the_line_that_is_waited_for() {
+    let run = Run::new();
+    let own = ServiceSpec {
+        dir: Some("{run_dir}".to_owned()),
+        ready: Some(line("at {run_dir} on {port}")),
+        ready_timeout: Duration::from_secs(20),
+        ..spec("a", "echo at $(pwd) on {port}; exec sleep 600")
+    };
+    run.start(vec![own]).await.unwrap().stop().await;
+}
+
+#[tokio::test]
 async fn a_port_that_answers_before_the_start_is_an_error() {
     let run = Run::new();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -166,7 +178,7 @@ async fn a_program_or_folder_that_is_not_there_is_an_error() {
     let run = Run::new();
     let missing = ServiceSpec { program: Program::Built("/nonexistent/blog-auth".into()), ..spec("a", "") };
     insta::assert_snapshot!(run.refused(vec![missing]).await, @"service `a`: cannot start `/nonexistent/blog-auth`: No such file or directory (os error 2)");
-    let missing = ServiceSpec { dir: "/nonexistent".into(), ..spec("a", "exit") };
+    let missing = ServiceSpec { dir: Some("/nonexistent".to_owned()), ..spec("a", "exit") };
     insta::assert_snapshot!(run.refused(vec![missing]).await, @"service `a`: cannot start `sh`: there is no folder `/nonexistent` to start it in");
 }
 
