@@ -91,7 +91,6 @@ pub(crate) struct RunPlan {
     pub(crate) resource: BTreeMap<String, String>,
     /// Worker threads; `None`: one for each core that is to be had.
     pub(crate) workers: Option<usize>,
-    pub(crate) seed: u64,
 }
 
 /// What a scenario says of itself when asked.

@@ -59,7 +59,6 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         otlp_endpoint: env::var("LOADTEST_OTLP_ENDPOINT").or_else(|| env::var("OTEL_EXPORTER_OTLP_ENDPOINT")),
         resource: BTreeMap::new(),
         workers: None,
-        seed: fastrand::u64(..),
     };
     let facts = RunFacts {
         id: plan.run.clone(),

@@ -234,7 +234,6 @@ fn plan(
         resource: resource.clone(),
         // The services need cores, too.
         workers: Some(if shares_host { cores.div_ceil(2) } else { cores }),
-        seed: fastrand::u64(..),
     })
 }
 

@@ -61,7 +61,6 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         otlp_endpoint: None,
         resource: BTreeMap::new(),
         workers: Some(2),
-        seed: 1,
     }
 }
 
