@@ -82,6 +82,15 @@ impl Children {
     }
 }
 
+/// Returns when the process `pid` is dead and its children have another parent, at the latest after a few seconds. Only
+/// Linux tells; elsewhere it returns at once. Blocks.
+pub(crate) fn until_dead(pid: u32) {
+    let begin = clock::now();
+    while os::is_alive(pid) && clock::now().duration_since(begin) < KILLED {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Ends every descendant of this process except those that `spare(pid, group)` holds for, and what these started:
 /// asks first, kills after one second, until none is left. Returns the processes that could not be ended.
 ///
@@ -89,14 +98,19 @@ impl Children {
 pub(crate) fn end_all(groups: &[u32], spare: impl Fn(u32, u32) -> bool) -> Vec<u32> {
     let begin = clock::now();
     let mut asked = BTreeSet::new();
+    // On a machine that is out of breath this loop may stand still for seconds: patience runs from the first kill.
+    let mut killing_since = None;
     loop {
         let left = os::alive(groups, &spare);
-        let elapsed = clock::now().duration_since(begin);
-        if left.is_empty() || elapsed > GRACE + KILLED {
+        let now = clock::now();
+        if left.is_empty() || killing_since.is_some_and(|since| now.duration_since(since) > KILLED) {
             return left;
         }
+        if now.duration_since(begin) >= GRACE {
+            killing_since.get_or_insert(now);
+        }
         for &process in &left {
-            if elapsed >= GRACE {
+            if killing_since.is_some() {
                 os::kill(process);
             } else if asked.insert(process) {
                 os::ask(process);
@@ -111,6 +125,12 @@ mod os {
     use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
     use crate::sys::proc;
+
+    /// The kernel makes a dying thread a zombie after it has handed its children on, if need be to another thread.
+    pub(super) fn is_alive(pid: u32) -> bool {
+        let alive = proc::Stat::read(pid).is_some_and(|process| !matches!(process.state, 'Z' | 'X'));
+        alive || proc::threads(pid).len() > 1
+    }
 
     pub(super) fn alive(_groups: &[u32], spare: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
         let me = std::process::id();
@@ -156,6 +176,10 @@ mod os {
 mod os {
     use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid};
 
+    pub(super) fn is_alive(_pid: u32) -> bool {
+        false
+    }
+
     pub(super) fn alive(groups: &[u32], spare: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
         let alive = |&group: &u32| {
             let Some(group) = checked(group) else { return false };
@@ -187,6 +211,10 @@ mod os {
 #[cfg(not(unix))]
 mod os {
     use crate::sys::process::unwatched_command;
+
+    pub(super) fn is_alive(_pid: u32) -> bool {
+        false
+    }
 
     pub(super) fn alive(groups: &[u32], spare: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
         groups.iter().copied().filter(|&pid| !spare(pid, pid)).filter(|&pid| task(pid, &[])).collect()

@@ -60,9 +60,10 @@ impl Guard {
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(requests), Some(reports)) = pipes else { return Err(io::Error::other("it has no pipes")) };
-        let spared = Arc::new(Mutex::new(Vec::from_iter(child.id())));
+        let pid = child.id();
+        let spared = Arc::new(Mutex::new(Vec::from_iter(pid)));
         let (sender, mut state) = watch::channel(State::default());
-        tokio::spawn(follow(reports, sender, Arc::clone(&spared)));
+        tokio::spawn(follow(reports, sender, pid, Arc::clone(&spared)));
         let ready = state.wait_for(|state| state.ready || state.gone).await.is_ok_and(|state| state.ready);
         if ready {
             Ok(Self { child, requests, state, spared })
@@ -111,7 +112,12 @@ impl Guard {
 }
 
 /// Follows what a guard says until it is gone.
-async fn follow(reports: ChildStdout, state: watch::Sender<State>, spared: Arc<Mutex<Vec<u32>>>) {
+async fn follow(
+    reports: ChildStdout,
+    state: watch::Sender<State>,
+    guard: Option<u32>,
+    spared: Arc<Mutex<Vec<u32>>>,
+) {
     let mut lines = BufReader::new(reports).lines();
     let mut in_order = false;
     while let Ok(Some(line)) = lines.next_line().await {
@@ -124,13 +130,16 @@ async fn follow(reports: ChildStdout, state: watch::Sender<State>, spared: Arc<M
         state.send_modify(|state| state.lost = true);
         let groups = state.borrow().pids();
         // Blocks for at most the time that processes are given to end; a task that panics ends nothing more.
-        let _ = tokio::task::spawn_blocking(move || end_orphans(&groups, &spared)).await;
+        let _ = tokio::task::spawn_blocking(move || end_orphans(&groups, guard, &spared)).await;
     }
     state.send_modify(|state| state.gone = true);
 }
 
 /// Ends what a dead guard left to this process. What this process started itself is in its own group, or spared.
-fn end_orphans(groups: &[u32], spared: &Mutex<Vec<u32>>) {
+fn end_orphans(groups: &[u32], guard: Option<u32>, spared: &Mutex<Vec<u32>>) {
+    // A dying process closes its pipes before its children get another parent: until then they are still the guard's,
+    // and spared with it.
+    guard.into_iter().for_each(family::until_dead);
     family::end_all(groups, |pid, group| {
         process::is_own_group(group) || spared.lock().unwrap_or_else(PoisonError::into_inner).contains(&pid)
     });
