@@ -153,6 +153,7 @@ mod tests {
             let mut decoder = Decoder::default();
             decoder.push(&bytes);
             while let Ok(Some(_)) = decoder.next() {}
+            prop_assert!(decoder.bytes.len() <= bytes.len());
         }
     }
 
