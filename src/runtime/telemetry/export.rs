@@ -23,7 +23,7 @@ use super::span::{Item, SpanRecord, SpanSink, What};
 use crate::model::id::{SpanId, TraceId};
 use crate::model::secret::Secrets;
 use crate::model::semconv;
-use crate::model::stats::{Interval, Phase, StepKind};
+use crate::model::stats::{Interval, StepKind};
 use crate::runtime::http::ExportClient;
 
 /// Spans in one request.
@@ -256,19 +256,12 @@ pub(crate) fn run_span((trace, span): (TraceId, SpanId), start_ns: u64, end_ns: 
     }))
 }
 
-fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Reference => "reference",
-        Phase::Load => "load",
-    }
-}
-
 /// Client spans follow OpenTelemetry's HTTP semantic conventions.
 fn span_data(span: SpanRecord, scope: &InstrumentationScope) -> SpanData {
     let facts = span.iteration;
     let mut attributes = vec![
         KeyValue::new(semconv::SCENARIO, facts.scenario.to_string()),
-        KeyValue::new(semconv::PHASE, phase_name(facts.phase)),
+        KeyValue::new(semconv::PHASE, facts.phase.as_str()),
         KeyValue::new(semconv::WEIGHT, facts.weight),
         KeyValue::new(semconv::VU, facts.vu as i64),
         KeyValue::new(semconv::ITERATION, facts.iteration as i64),
