@@ -13,7 +13,7 @@ use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
 use crate::runtime::engine::schedule::Grace;
 use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::Target;
+use crate::runtime::http::{RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -185,7 +185,9 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let runtime = small_runtime()?;
         let mut ready = Vec::new();
         for (slot, (scenario, load)) in scenarios.into_iter().enumerate() {
-            let vu = Vu::new(VuParts { id: 0, slot, run: self.facts.clone(), shard: None, tracer: None });
+            let requests = Arc::new(scenario.requests.clone());
+            let run = self.facts.clone();
+            let vu = Vu::new(VuParts { id: 0, slot, run, requests, shard: None, tracer: None });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
@@ -229,6 +231,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
@@ -308,6 +311,7 @@ struct ScenarioUsers {
     flow: Arc<dyn Flow>,
     shared: Shared,
     facts: Arc<RunFacts>,
+    requests: Arc<RequestDefaults>,
     tracing: Option<TracerParts>,
     phase: Phase,
     names: Arc<[Arc<str>]>,
@@ -335,6 +339,7 @@ impl Seated for SeatedUsers {
             id,
             slot: self.seat.slot,
             run: self.users.facts.clone(),
+            requests: self.users.requests.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
         };

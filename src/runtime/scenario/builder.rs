@@ -12,6 +12,7 @@ use crate::model::load::{DEFAULT_GRACE, DEFAULT_MAX_DURATION, LoadModel, Stage};
 use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
 use crate::runtime::error::Result;
+use crate::runtime::http::RequestDefaults;
 
 /// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
 /// it has to keep.
@@ -25,6 +26,7 @@ pub struct Scenario {
     pub(crate) reference: ReferencePlan,
     pub(crate) graceful_stop: Duration,
     pub(crate) graceful_ramp_down: Duration,
+    pub(crate) requests: RequestDefaults,
     thresholds: Vec<(String, String)>,
 }
 
@@ -167,6 +169,7 @@ impl Scenario {
             reference: ReferencePlan::default(),
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
+            requests: RequestDefaults::default(),
             thresholds: Vec::new(),
         }
     }

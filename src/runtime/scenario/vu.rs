@@ -12,7 +12,7 @@ use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, Target, Timer, Transport, reqwest_client};
+use crate::runtime::http::{Request, RequestDefaults, Target, Timer, Transport, reqwest_client};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -38,6 +38,7 @@ pub(crate) struct VuParts {
     /// The scenario's place in the shard and the tracer.
     pub(crate) slot: usize,
     pub(crate) run: Arc<RunFacts>,
+    pub(crate) requests: Arc<RequestDefaults>,
     /// `None` in setup and teardown, which are in no figure.
     pub(crate) shard: Option<Rc<RefCell<Shard>>>,
     pub(crate) tracer: Option<Rc<Tracer>>,
@@ -225,6 +226,10 @@ impl Vu {
 
     pub(crate) fn slot(&self) -> usize {
         self.parts.slot
+    }
+
+    pub(crate) fn requests(&self) -> &RequestDefaults {
+        &self.parts.requests
     }
 
     pub(crate) fn target(&self) -> &Target {

@@ -22,6 +22,7 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod requests;
 mod runs;
 mod transfers;
 mod users;
