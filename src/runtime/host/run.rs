@@ -159,7 +159,7 @@ impl Prepared {
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
-                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+                export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
             export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
         });

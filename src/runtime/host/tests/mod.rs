@@ -20,7 +20,7 @@ use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::http::Target;
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
-use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
+use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
 mod data;
