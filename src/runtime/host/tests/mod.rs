@@ -22,6 +22,7 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod arrivals;
 mod runs;
 mod transfers;
 mod users;
@@ -60,6 +61,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         trace: TracePolicy::Off,
         otlp_endpoint: None,
         resource: BTreeMap::new(),
+        seed: None,
         workers: Some(2),
     }
 }
