@@ -139,10 +139,13 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         untraced: None,
         misconfiguration: OnceLock::new(),
         refused_redirect: OnceLock::new(),
+        seed: 0,
+        seats: Seats::default(),
     };
     let vu = Vu::new(VuParts {
         id: 1,
         slot: 0,
+        scenario: 0,
         run: facts.into(),
         requests: Arc::default(),
         shard: None,
