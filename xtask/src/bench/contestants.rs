@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-use super::usage::{self, Look, Usage};
+use super::usage::{self, Look, Resident, Usage};
 use super::workspace::{self, SCENARIO};
 use crate::summary::{Runs, Summary};
 use crate::{process, tools};
@@ -79,9 +79,12 @@ impl Observed {
         if self.ours { (below, program) } else { (program, 0.0) }
     }
 
-    /// Resident bytes of both together, at each look.
-    pub(super) fn resident(&self) -> Vec<u64> {
-        self.looks.iter().filter_map(|look| look.resident).collect()
+    /// Resident bytes of both in the same order, at each look.
+    pub(super) fn resident(&self) -> Vec<(u64, u64)> {
+        let looks = self.looks.iter().filter_map(|look| look.resident);
+        looks
+            .map(|Resident { program, below }| if self.ours { (below, program) } else { (program, 0) })
+            .collect()
     }
 }
 
@@ -211,19 +214,22 @@ fn of_goose(output: &str) -> Result<u64> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Look, Observed, of_goose, of_oha, of_wrk};
+    use super::{Look, Observed, Resident, of_goose, of_oha, of_wrk};
 
     #[test]
     fn what_was_used_before_the_first_request_is_not_counted() {
-        let look =
-            |at, program, below| Look { at: Duration::from_millis(at), program, below, resident: Some(at) };
+        let look = |at, program, below| {
+            let resident = Some(Resident { program: at, below: 1 });
+            Look { at: Duration::from_millis(at), program, below, resident }
+        };
         let looks = vec![look(10, 0.5, 0.0), look(20, 1.0, 0.25), look(30, 2.0, 4.25)];
         let of = |ours| Observed { requests: 1, ours, looks: looks.clone() };
         let since = |ours, at| of(ours).cpu_since(Duration::from_millis(at));
         assert_eq!(since(true, 25), (4.0, 1.0));
         assert_eq!(since(true, 5), (4.25, 2.0));
         assert_eq!(since(false, 20), (1.0, 0.0));
-        assert_eq!(of(true).resident(), [10, 20, 30]);
+        assert_eq!(of(true).resident(), [(1, 10), (1, 20), (1, 30)]);
+        assert_eq!(of(false).resident(), [(10, 0), (20, 0), (30, 0)]);
     }
 
     #[test]

@@ -182,7 +182,8 @@ impl Bench<'_> {
                 server.begin()?;
                 let load = Load::Closed { users, seconds };
                 let observed = contestant.run(load, &server.address).context("is a closed load")??;
-                let peak = observed.resident().into_iter().max().context("its memory was never seen")?;
+                let both = observed.resident().into_iter().map(|(load, tool)| load + tool);
+                let peak = both.max().context("its memory was never seen")?;
                 anyhow::Ok(memory::Sample { peak, connections: server.connections()? })
             };
             let one = sample(1)?;

@@ -45,8 +45,15 @@ pub(super) struct Look {
     pub(super) program: f64,
     /// The same of the processes below whose name began as asked, one after the other.
     pub(super) below: f64,
-    /// Resident bytes of the program. With processes below: of the program and the last of them together, while that lived.
-    pub(super) resident: Option<u64>,
+    /// Nothing once the program has ended. With processes below, there is something while the last of them lived.
+    pub(super) resident: Option<Resident>,
+}
+
+/// Resident bytes of the program, and of the last of the processes below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resident {
+    pub(super) program: u64,
+    pub(super) below: u64,
 }
 
 /// Runs `command` and measures it, and the processes below it whose executable's name begins with `below`.
@@ -96,15 +103,13 @@ fn watch(child: &mut Child, below: Option<&str>, started: Instant, limit: Durati
             // Another may follow it: the tool starts the scenario's executable also to list what is in it.
             _ => found = None,
         }
-        let own = resident_bytes(child.id());
+        let of_below = if below.is_some() { found.and_then(resident_bytes) } else { Some(0) };
+        let resident = resident_bytes(child.id()).zip(of_below);
         looks.push(Look {
             at: started.elapsed(),
             program: stat.seconds(),
             below: seconds_below.iter().sum(),
-            resident: match below {
-                None => own,
-                Some(_) => own.zip(found.and_then(resident_bytes)).map(|(own, below)| own + below),
-            },
+            resident: resident.map(|(program, below)| Resident { program, below }),
         });
         if stat.has_ended() {
             return match below {
@@ -206,7 +211,8 @@ mod tests {
     }
 
     fn most_resident(usage: &Usage) -> u64 {
-        usage.looks.iter().filter_map(|look| look.resident).max().unwrap_or_default()
+        let resident = usage.looks.iter().filter_map(|look| look.resident);
+        resident.map(|resident| resident.program + resident.below).max().unwrap_or_default()
     }
 
     #[test]
