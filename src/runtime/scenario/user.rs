@@ -39,6 +39,8 @@ impl User for ScenarioUser {
             // Per-user setup is in no figure: it acts through a user that records nothing.
             let setting_up = Vu::new(self.vu.without_figures());
             let made = caught(self.flow.user_setup(&setting_up, &self.shared)).await?;
+            // What it has signed in to, the user goes on with, unless it begins each iteration without cookies.
+            self.vu.jar().swap(setting_up.jar());
             self.state = Some(made);
             Ok(())
         })
@@ -80,6 +82,9 @@ struct Iteration<'v> {
 
 impl<'v> Iteration<'v> {
     fn begin(vu: &'v Vu) -> Self {
+        if !vu.requests().keep_cookies {
+            vu.jar().borrow_mut().clear();
+        }
         let started = clock::now();
         let trace = vu.tracer().map(|tracer| Rc::new(tracer.begin(vu.id(), vu.iteration(), started)));
         if let (Some(shard), Some(trace)) = (vu.shard(), &trace) {

@@ -22,6 +22,8 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod answering;
+mod cookies;
 mod requests;
 mod runs;
 mod transfers;
