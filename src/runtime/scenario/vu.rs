@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
+use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
 use crate::runtime::http::{
     Cookies, Jar, Request, RequestDefaults, Target, Timer, Transport, reqwest_client,
@@ -31,6 +32,10 @@ pub(crate) struct RunFacts {
     pub(crate) misconfiguration: OnceLock<String>,
     /// The first redirect to another host, which was not followed.
     pub(crate) refused_redirect: OnceLock<String>,
+    /// What draws of rows follow from.
+    pub(crate) seed: u64,
+    /// Whose the rows of unique feeders are.
+    pub(crate) seats: Seats,
 }
 
 /// What a user works with on its thread.
@@ -39,6 +44,8 @@ pub(crate) struct VuParts {
     pub(crate) id: u64,
     /// The scenario's place in the shard and the tracer.
     pub(crate) slot: usize,
+    /// The scenario's place among those of the run.
+    pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
     pub(crate) requests: Arc<RequestDefaults>,
     /// `None` in setup and teardown, which are in no figure.
@@ -60,6 +67,8 @@ pub(crate) struct Current {
 pub struct Vu {
     parts: VuParts,
     iteration: Cell<u64>,
+    /// Rows that the user has drawn.
+    draws: Cell<u64>,
     current: RefCell<Current>,
     cookies: RefCell<Jar>,
     transport: Transport,
@@ -81,6 +90,7 @@ impl Vu {
         Self {
             parts,
             iteration: Cell::new(0),
+            draws: Cell::new(0),
             current: RefCell::default(),
             cookies: RefCell::default(),
             transport: Transport::default(),
@@ -231,6 +241,20 @@ impl Vu {
                  followed: the redirect itself is the response"
             )
         });
+    }
+
+    /// A number below `of`. It follows from the run's seed, the scenario, the user, and how many it has drawn before, so
+    /// that it does not depend on which user was faster.
+    pub(crate) fn draw(&self, of: usize) -> usize {
+        let draws = self.draws.replace(self.draws.get() + 1);
+        let of_all = [self.parts.run.seed, self.parts.scenario as u64, self.parts.id, draws];
+        let seed = of_all.iter().fold(0, |seed, part| fastrand::Rng::with_seed(seed ^ part).u64(..));
+        fastrand::Rng::with_seed(seed).usize(..of)
+    }
+
+    /// The row of this user, from 0, in a unique feeder.
+    pub(crate) fn seat(&self, feeder: usize) -> Result<usize, String> {
+        self.parts.run.seats.of(feeder, self.parts.scenario, self.parts.id)
     }
 
     pub(crate) fn slot(&self) -> usize {
