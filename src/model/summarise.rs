@@ -95,7 +95,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
                 passes: counts.passes,
                 fails: counts.fails,
             }));
-            thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
+            thresholds.extend(info.into_iter().flat_map(|info| judge(binary, info, stats, seconds)));
         }
     }
     let place = |of: &Attribution| {
@@ -110,7 +110,9 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));
     }
-    if no_success(&scenarios).is_some() {
+    // A load that a threshold ended need not have come to the end of any iteration.
+    let aborted = binaries.iter().any(|binary| !binary.stats.aborted.is_empty());
+    if no_success(&scenarios).is_some() && !aborted {
         outcomes.push(Outcome::CouldNotRun);
     }
     if thresholds.iter().any(|threshold| !threshold.passed) {
@@ -243,19 +245,25 @@ fn step(
     }
 }
 
-/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why.
+/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why. One that ended the run
+/// has failed whatever came of the load after it.
 fn judge<'a>(
-    package: &'a str,
+    binary: &BinaryRun<'a>,
     info: &'a ScenarioInfo,
     stats: &'a ScenarioStats,
     seconds: f64,
-) -> impl Iterator<Item = Threshold> + 'a {
-    info.thresholds.iter().map(move |text| {
-        let judged = threshold::Threshold::parse(&text.metric, &text.expression)
-            .map(|threshold| threshold.judge(stats, seconds));
-        let (observed, passed, words) = match judged {
+) -> impl Iterator<Item = Threshold> {
+    let (package, aborted) = (binary.package, &binary.stats.aborted);
+    info.thresholds.iter().zip(threshold::Threshold::of(info)).map(move |(text, threshold)| {
+        let aborted =
+            aborted.iter().find(|aborted| aborted.scenario == info.name && aborted.threshold == *text);
+        let (observed, passed, words) = match threshold.map(|threshold| threshold.judge(stats, seconds)) {
             Ok(judged) => (judged.observed, judged.passed, judged.text),
             Err(error) => (None, false, error),
+        };
+        let words = match aborted {
+            Some(aborted) if passed => format!("{words}; {} when it ended the run", aborted.text),
+            _ => words,
         };
         Threshold {
             package: package.to_owned(),
@@ -263,8 +271,9 @@ fn judge<'a>(
             metric: text.metric.clone(),
             expression: text.expression.clone(),
             observed,
-            passed,
+            passed: passed && aborted.is_none(),
             text: words,
+            aborted_at_s: aborted.map(|aborted| aborted.at_ms as f64 / 1e3),
         }
     })
 }
@@ -459,8 +468,11 @@ mod tests {
     #[test]
     fn what_the_listing_does_not_know_is_kept_and_a_threshold_that_cannot_be_read_fails() {
         let mut infos = sample::infos();
-        infos[0].thresholds =
-            vec![ThresholdText { metric: "nonsense".into(), expression: "p(95)<1s".into() }];
+        infos[0].thresholds = vec![ThresholdText {
+            metric: "nonsense".into(),
+            expression: "p(95)<1s".into(),
+            ..ThresholdText::default()
+        }];
         let mut stats = sample::stats();
         stats.load.insert("unlisted".into(), ScenarioStats::default());
         let summary =

@@ -73,6 +73,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
     let (mut outcomes, mut warnings, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     run::execute(scenarios, plan, &stop, &mut |event| match event {
         Event::Interval(interval) => stats.add(&interval),
+        Event::Aborted(aborted) => stats.aborted.push(aborted),
         Event::Warning(warning) => warnings.push(warning),
         Event::Failed(Failure { kind, message }) => {
             problems.push(message);

@@ -2,12 +2,15 @@
 
 mod builder;
 mod flow;
+mod limit;
+mod measures;
 mod pause;
 mod step;
 pub(crate) mod user;
 mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use limit::{Limit, limit};
 pub use pause::Pause;
 pub use vu::Vu;
 
