@@ -110,7 +110,7 @@ impl<T> Read<T> {
             }
             Self::Trend(read) => {
                 let mut all = Latency::default();
-                rows.for_each(|row| all.merge(read(row)));
+                rows.for_each(|row| read(row, &mut all));
                 durations(condition, &all)
             }
             Self::Gauge(read) => {

@@ -11,7 +11,8 @@ pub(super) enum Read<T> {
     Count(fn(&T) -> u64),
     /// A part, and the whole.
     Rate(fn(&T) -> (u64, u64)),
-    Trend(fn(&T) -> &Latency),
+    /// Adds the durations to those of other rows.
+    Trend(fn(&T, &mut Latency)),
     Gauge(fn(&T) -> f64),
 }
 
@@ -30,8 +31,8 @@ pub(super) enum Source {
 /// Every metric of the tool's own. To add one is to add its row, and its line in docs/scenarios.md.
 pub(super) const METRICS: &[(&str, Source)] = &[
     ("http_reqs", Source::Requests(Read::Count(|requests| requests.count))),
-    ("http_req_duration", Source::Requests(Read::Trend(|requests| &requests.latency))),
-    ("http_req_total", Source::Requests(Read::Trend(|requests| &requests.latency))),
+    ("http_req_duration", Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.latency)))),
+    ("http_req_total", Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.latency)))),
     ("http_req_failed", Source::Requests(Read::Rate(|requests| (requests.failed, requests.count)))),
     (
         "http_req_rate_limited",
@@ -39,11 +40,13 @@ pub(super) const METRICS: &[(&str, Source)] = &[
     ),
     ("data_sent", Source::Requests(Read::Count(|requests| requests.bytes_sent))),
     ("data_received", Source::Requests(Read::Count(|requests| requests.bytes_received))),
-    ("step_duration", Source::Steps(Read::Trend(|steps| &steps.latency))),
+    ("step_duration", Source::Steps(Read::Trend(|steps, sum| sum.merge(&steps.latency)))),
     ("iterations", Source::Iterations(Read::Count(|all| all.iterations))),
     ("iteration_failed", Source::Iterations(Read::Rate(|all| (all.failed_iterations, all.iterations)))),
-    ("iteration_duration", Source::Iterations(Read::Trend(|all| &all.iteration))),
+    ("iteration_duration", Source::Iterations(Read::Trend(|all, sum| sum.merge(&all.iteration)))),
     ("checks", Source::Checks),
+    ("iteration_response_time", Source::Scenario(Read::Trend(|all, sum| sum.merge(&all.response)))),
+    ("schedule_lag", Source::Scenario(Read::Trend(|all, sum| sum.merge(&all.lag)))),
     ("dropped_iterations", Source::Scenario(Read::Count(|all| all.dropped_iterations))),
     ("vus", Source::Scenario(Read::Gauge(|all| f64::from(all.vus)))),
     ("vus_max", Source::Scenario(Read::Gauge(|all| f64::from(all.vus_max)))),

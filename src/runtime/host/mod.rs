@@ -2,6 +2,7 @@
 
 mod alone;
 mod gate;
+mod observe;
 pub(crate) mod panics;
 mod run;
 #[cfg(test)]

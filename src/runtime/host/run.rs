@@ -8,13 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use super::gate::Gate;
+use super::observe::{Told, failing};
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::id::RunId;
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
-use crate::model::stats::{Interval, Phase, ScenarioStats};
+use crate::model::stats::{Phase, ScenarioStats};
+use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::Grace;
-use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::Target;
+use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
+use crate::runtime::http::{RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -64,6 +67,8 @@ struct Ready {
     scenario: Scenario,
     load: LoadModel,
     shared: Shared,
+    /// Its place among the scenarios of the run.
+    place: usize,
 }
 
 impl Prepared {
@@ -76,6 +81,14 @@ impl Prepared {
             let load = load.map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
             chosen.push((scenario, load));
         }
+        let data: Vec<_> = chosen
+            .iter()
+            .map(|(scenario, load)| UsersOfData {
+                scenario: &scenario.name,
+                users: load.vus_max(),
+                data: &scenario.data,
+            })
+            .collect();
         let facts = RunFacts {
             target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
@@ -85,6 +98,8 @@ impl Prepared {
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
+            seed: seed_of(&plan.run),
+            seats: Seats::assign(&data)?,
         };
         Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
     }
@@ -153,7 +168,7 @@ impl Prepared {
         let interrupted = ended == Ended::Stopped && !aborted.is_set();
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
-                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+                export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
             export.finish(if interrupted { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
@@ -195,12 +210,20 @@ impl<T: FnMut(Event)> Run<'_, T> {
     fn set_up(&mut self, scenarios: Vec<(Scenario, LoadModel)>) -> Result<Vec<Ready>, String> {
         let runtime = small_runtime()?;
         let mut ready = Vec::new();
-        for (slot, (scenario, load)) in scenarios.into_iter().enumerate() {
-            let vu = Vu::new(VuParts { id: 0, slot, run: self.facts.clone(), shard: None, tracer: None });
+        for (place, (scenario, load)) in scenarios.into_iter().enumerate() {
+            let vu = Vu::new(VuParts {
+                id: 0,
+                slot: place,
+                scenario: place,
+                run: self.facts.clone(),
+                requests: Arc::new(scenario.requests.clone()),
+                shard: None,
+                tracer: None,
+            });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared });
+            ready.push(Ready { scenario, load, shared, place });
         }
         Ok(ready)
     }
@@ -254,9 +277,11 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
+                place: one.place,
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -292,57 +317,13 @@ impl<T: FnMut(Event)> Run<'_, T> {
     }
 }
 
-/// Hands on what happens in a phase.
-struct Told<'r, T> {
-    phase: Phase,
-    scenarios: Vec<String>,
-    export: Option<&'r Export>,
-    plan: &'r RunPlan,
-    gate: &'r mut Gate,
-    /// What the reference phase measured: it has one scenario.
-    alone: ScenarioStats,
-    tell: &'r mut T,
-}
-
-impl<T: FnMut(Event)> Observer for Told<'_, T> {
-    fn started(&mut self) {
-        let scenarios = self.scenarios.clone();
-        (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
-    }
-
-    fn interval(&mut self, mut interval: Interval) {
-        self.plan.secrets.mask_interval(&mut interval);
-        if let Some(export) = self.export {
-            export.metrics(&interval);
-        }
-        if self.phase == Phase::Reference {
-            interval.scenarios.values().for_each(|stats| self.alone.merge(stats));
-        }
-        let aborted = self.gate.pass(&interval);
-        (self.tell)(Event::Interval(interval));
-        aborted.into_iter().for_each(|aborted| (self.tell)(Event::Aborted(aborted)));
-    }
-
-    fn overflow(&mut self, first: &str) {
-        let message = format!(
-            "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
-             what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
-             checks"
-        );
-        (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
-    }
-}
-
-/// Why a load makes no sense, where every iteration failed.
-fn failing(stats: &ScenarioStats) -> Option<String> {
-    let (all, failed) = (stats.iterations, stats.failed_iterations);
-    let message = stats.errors.commonest()?;
-    (all > 0 && failed == all)
-        .then(|| format!("all {all} reference iterations failed, most often with: {message}"))
-}
-
 fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
+}
+
+/// What everything that is drawn by chance follows from.
+fn seed_of(run: &RunId) -> u64 {
+    run.as_str().bytes().fold(0, |seed, byte| fastrand::Rng::with_seed(seed ^ u64::from(byte)).u64(..))
 }
 
 /// For the parts that are in no figure.
@@ -358,9 +339,11 @@ struct ScenarioUsers {
     flow: Arc<dyn Flow>,
     shared: Shared,
     facts: Arc<RunFacts>,
+    requests: Arc<RequestDefaults>,
     tracing: Option<TracerParts>,
     phase: Phase,
     names: Arc<[Arc<str>]>,
+    place: usize,
 }
 
 impl Users for ScenarioUsers {
@@ -384,7 +367,9 @@ impl Seated for SeatedUsers {
         let parts = VuParts {
             id,
             slot: self.seat.slot,
+            scenario: self.users.place,
             run: self.users.facts.clone(),
+            requests: self.users.requests.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
         };

@@ -5,6 +5,7 @@ mod flow;
 mod limit;
 mod measures;
 mod pause;
+mod requests;
 mod step;
 pub(crate) mod user;
 mod vu;
