@@ -262,7 +262,7 @@ fn judge<'a>(
             Err(error) => (None, false, error),
         };
         let words = match aborted {
-            Some(aborted) if passed => format!("{words}; {} when it ended the run", aborted.text),
+            Some(aborted) if passed => format!("{words} at the end, {} then", aborted.text),
             _ => words,
         };
         Threshold {
@@ -340,6 +340,7 @@ fn rfc3339(unix_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::Aborted;
     use super::super::plan::ThresholdText;
     use super::super::sample;
     use super::super::verdict::Verdict;
@@ -479,5 +480,32 @@ mod tests {
             of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
         assert_eq!(summary.scenarios[1].executor, "unknown");
         assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
+    }
+
+    #[test]
+    fn a_threshold_that_ended_the_run_has_failed_whatever_came_after() {
+        let mut infos = sample::infos();
+        infos[0].thresholds.truncate(1);
+        (infos[0].thresholds[0].expression, infos[0].thresholds[0].abort_on_fail) = ("p(95)<1h".into(), true);
+        let mut stats = run_of(|stats| stats.failed_iterations = stats.iterations);
+        stats.aborted.push(Aborted {
+            scenario: sample::SCENARIO.into(),
+            threshold: infos[0].thresholds[0].clone(),
+            at_ms: 4000,
+            text: "p(95)=2h".into(),
+        });
+        let summary = of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), vec![]);
+        let threshold = &summary.thresholds[0];
+        assert!(!threshold.passed && threshold.observed.is_some());
+        assert_eq!(threshold.aborted_at_s, Some(4.0));
+        assert!(
+            threshold.finding().ends_with(" at the end, p(95)=2h then, ended the run after 4 s"),
+            "{threshold:?}"
+        );
+        assert_eq!(
+            (summary.exit_code, summary.verdict),
+            (99, Verdict::Failed),
+            "not 102, although nothing succeeded"
+        );
     }
 }

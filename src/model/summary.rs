@@ -202,6 +202,16 @@ pub(crate) struct Threshold {
     pub(crate) aborted_at_s: Option<f64>,
 }
 
+impl Threshold {
+    /// What was observed, and when it ended the run, if it did.
+    pub(crate) fn finding(&self) -> String {
+        match self.aborted_at_s {
+            Some(at) => format!("{}, ended the run after {at:.0} s", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
 /// Which requests an attribution speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -166,7 +166,7 @@ fn say(summary: &Summary, problems: &[String]) {
     println!("{}\n{}", table::table(summary, &Column::STANDARD), table::totals(&summary.totals));
     for threshold in &summary.thresholds {
         let mark = if threshold.passed { "✓" } else { "✗" };
-        println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.text);
+        println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.finding());
     }
     for warning in &summary.health.warnings {
         println!("{}: {}", warning.code, warning.message);
