@@ -240,7 +240,7 @@ impl Latency {
 }
 
 /// Nearest rank, from 1. The small allowance keeps 7% of 100 at 7 although 0.07 has no exact binary form.
-fn rank(percent: f64, count: u64) -> Option<u64> {
+pub(super) fn rank(percent: f64, count: u64) -> Option<u64> {
     let rank = (percent * count as f64 / 100.0 - 1e-9).ceil();
     (count > 0).then(|| (rank.max(1.0) as u64).min(count))
 }

@@ -7,13 +7,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use super::gate::Gate;
+use super::observe::{Told, failing};
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
 use crate::model::load::{LoadModel, Timing, timing};
-use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
-use crate::model::stats::{Interval, Phase};
+use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
+use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
+use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
 use crate::runtime::http::{RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
@@ -156,6 +158,9 @@ impl Prepared {
             tell(Event::Warning(Warning::new("tracing-subscriber", advice)));
         }
         let started_ns = clock::unix_nanos();
+        let aborted = StopFlag::default();
+        let infos: Vec<ScenarioInfo> =
+            scenarios.iter().filter_map(|(scenario, _)| scenario.info().ok()).collect();
         let mut run = Run {
             plan: &plan,
             facts: &facts,
@@ -164,6 +169,8 @@ impl Prepared {
             stop,
             tell,
             worker_cpu: Vec::new(),
+            gate: Gate::new(&infos, aborted.clone()),
+            aborted: aborted.clone(),
         };
         let ended = match run.set_up(scenarios) {
             Ok(ready) => {
@@ -179,19 +186,21 @@ impl Prepared {
         let worker_cpu = std::mem::take(&mut run.worker_cpu);
         let traced = run.tracing.is_some();
         drop(run);
+        // A threshold that ends the run does no less than its whole work.
+        let interrupted = ended == Ended::Stopped && !aborted.is_set();
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
                 export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
-            export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
+            export.finish(if interrupted { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
         tell(match (facts.misconfiguration.get(), ended) {
             (Some(message), _) => {
                 Event::Failed(Failure { kind: FailureKind::Configuration, message: message.clone() })
             }
             (None, Ended::Failed(message)) => failed(message),
-            (None, ended) => Event::Finished(Finished {
-                interrupted: ended == Ended::Stopped,
+            (None, _) => Event::Finished(Finished {
+                interrupted,
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
@@ -214,6 +223,9 @@ struct Run<'r, T> {
     tell: &'r mut T,
     /// Of the last phase.
     worker_cpu: Vec<f64>,
+    gate: Gate,
+    /// Set when the gate is closed.
+    aborted: StopFlag,
 }
 
 impl<T: FnMut(Event)> Run<'_, T> {
@@ -253,17 +265,31 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let slots: Vec<_> =
             ready.iter().map(|one| (one, one.load.clone(), one.scenario.timing.clone())).collect();
-        self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most))
+        self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most)).0
     }
 
     /// One user alone, for the unloaded figures.
     fn reference(&mut self, one: &Ready, plan: ReferencePlan) -> Ended {
         let iterations = u64::from(plan.iterations);
         let load = LoadModel::IterationsPerVu { vus: 1, iterations, max_duration: plan.at_most };
-        self.phase(Phase::Reference, vec![(one, load, Timing::default())], 1)
+        let (ended, stats) = self.phase(Phase::Reference, vec![(one, load, Timing::default())], 1);
+        match (ended, failing(&stats)) {
+            (Ended::Whole, Some(why)) => Ended::Failed(format!(
+                "scenario `{}`: {why}. What fails alone is not put under load; without the reference iterations \
+                 (`.reference(0)`, `--no-reference`) it would be",
+                one.scenario.name
+            )),
+            (ended, _) => ended,
+        }
     }
 
-    fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Timing)>, workers: usize) -> Ended {
+    /// How it ended, and what was measured of it, where it is the reference.
+    fn phase(
+        &mut self,
+        phase: Phase,
+        slots: Vec<(&Ready, LoadModel, Timing)>,
+        workers: usize,
+    ) -> (Ended, ScenarioStats) {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
@@ -288,11 +314,20 @@ impl<T: FnMut(Event)> Run<'_, T> {
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
         let (facts, stop) = (self.facts, self.stop);
-        let mut told = Told { phase, scenarios, export: self.export, plan: self.plan, tell: &mut *self.tell };
-        let stop = || stop.is_set() || facts.misconfiguration.get().is_some();
+        let aborted = &self.aborted;
+        let mut told = Told {
+            phase,
+            scenarios,
+            export: self.export,
+            plan: self.plan,
+            gate: &mut self.gate,
+            alone: ScenarioStats::default(),
+            tell: &mut *self.tell,
+        };
+        let stop = || stop.is_set() || aborted.is_set() || facts.misconfiguration.get().is_some();
         let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
         self.worker_cpu = worker_cpu;
-        ended
+        (ended, told.alone)
     }
 
     fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {
@@ -307,43 +342,6 @@ impl<T: FnMut(Event)> Run<'_, T> {
             }
         }
         Ended::Whole
-    }
-}
-
-/// Hands on what happens in a phase.
-struct Told<'r, T> {
-    phase: Phase,
-    scenarios: Vec<String>,
-    export: Option<&'r Export>,
-    plan: &'r RunPlan,
-    tell: &'r mut T,
-}
-
-impl<T: FnMut(Event)> Observer for Told<'_, T> {
-    fn started(&mut self) {
-        let scenarios = self.scenarios.clone();
-        (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
-    }
-
-    fn interval(&mut self, mut interval: Interval) {
-        self.plan.secrets.mask_interval(&mut interval);
-        if let Some(export) = self.export {
-            export.metrics(&interval);
-        }
-        (self.tell)(Event::Interval(interval));
-    }
-
-    fn warning(&mut self, warning: Warning) {
-        (self.tell)(Event::Warning(warning));
-    }
-
-    fn overflow(&mut self, first: &str) {
-        let message = format!(
-            "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
-             what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
-             checks"
-        );
-        (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
     }
 }
 
