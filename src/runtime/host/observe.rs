@@ -39,6 +39,10 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         aborted.into_iter().for_each(|aborted| (self.tell)(Event::Aborted(aborted)));
     }
 
+    fn warning(&mut self, warning: Warning) {
+        (self.tell)(Event::Warning(warning));
+    }
+
     fn overflow(&mut self, first: &str) {
         let message = format!(
             "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
