@@ -51,7 +51,8 @@ impl Gate {
             .flat_map(|(scenario, thresholds)| thresholds.iter().map(move |threshold| (scenario, threshold)))
             .filter(|(_, threshold)| threshold.text().delay_abort_eval.as_millis() <= u128::from(at_ms))
             .filter_map(|(scenario, threshold)| {
-                let judged = threshold.judge(self.stats.load.get(scenario)?, at_ms as f64 / 1e3);
+                let seconds = self.stats.measured(scenario).as_secs_f64();
+                let judged = threshold.judge(self.stats.load.get(scenario)?, seconds);
                 // What has not been seen yet is no reason to end anything.
                 (judged.observed.is_some() && !judged.passed).then(|| Aborted {
                     scenario: scenario.clone(),
