@@ -9,6 +9,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod users;
 
 use std::process::ExitCode;
 

@@ -1,23 +1,24 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use super::users::ScenarioUsers;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
+use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
+use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Slot, StopFlag};
 use crate::runtime::http::Target;
-use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
+use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
+use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
 use crate::sys::clock;
 
@@ -74,6 +75,8 @@ struct Ready {
     scenario: Scenario,
     load: LoadModel,
     shared: Shared,
+    /// Its place among the scenarios of the run.
+    place: usize,
 }
 
 impl Prepared {
@@ -97,6 +100,14 @@ impl Prepared {
             }
             chosen.push((scenario, load));
         }
+        let data: Vec<_> = chosen
+            .iter()
+            .map(|(scenario, load)| UsersOfData {
+                scenario: &scenario.name,
+                users: load.vus_max(),
+                data: &scenario.data,
+            })
+            .collect();
         let facts = RunFacts {
             target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
@@ -106,6 +117,8 @@ impl Prepared {
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
+            seed: plan.seed(),
+            seats: Seats::assign(&data)?,
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
     }
@@ -168,7 +181,7 @@ impl Prepared {
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
-                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+                export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
             export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
@@ -207,14 +220,21 @@ impl<T: FnMut(Event)> Run<'_, T> {
     fn set_up(&mut self, scenarios: Vec<(Scenario, LoadModel)>) -> Result<Vec<Ready>, String> {
         let runtime = small_runtime()?;
         let mut ready = Vec::new();
-        for (slot, (scenario, load)) in scenarios.into_iter().enumerate() {
-            let env = Arc::new(scenario.env.clone());
-            let vu =
-                Vu::new(VuParts { id: 0, slot, run: self.facts.clone(), env, shard: None, tracer: None });
+        for (place, (scenario, load)) in scenarios.into_iter().enumerate() {
+            let vu = Vu::new(VuParts {
+                id: 0,
+                slot: place,
+                scenario: place,
+                run: self.facts.clone(),
+                env: Arc::new(scenario.env.clone()),
+                requests: Arc::new(scenario.requests.clone()),
+                shard: None,
+                tracer: None,
+            });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared });
+            ready.push(Ready { scenario, load, shared, place });
         }
         Ok(ready)
     }
@@ -259,9 +279,11 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
                 env: Arc::new(one.scenario.env.clone()),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
+                place: one.place,
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -335,45 +357,4 @@ fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .map_err(|error| format!("cannot start a runtime: {error}"))
-}
-
-/// The users of one scenario in one phase.
-struct ScenarioUsers {
-    flow: Arc<dyn Flow>,
-    shared: Shared,
-    facts: Arc<RunFacts>,
-    env: Arc<BTreeMap<String, String>>,
-    tracing: Option<TracerParts>,
-    phase: Phase,
-    names: Arc<[Arc<str>]>,
-}
-
-impl Users for ScenarioUsers {
-    fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated> {
-        let tracer = self.tracing.clone().and_then(|parts| {
-            let shares = seat.workers * self.names.len();
-            Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
-        });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
-    }
-}
-
-struct SeatedUsers {
-    users: Arc<ScenarioUsers>,
-    seat: Seat,
-    tracer: Option<Rc<Tracer>>,
-}
-
-impl Seated for SeatedUsers {
-    fn make(&self, id: u64) -> Box<dyn User> {
-        let parts = VuParts {
-            id,
-            slot: self.seat.slot,
-            run: self.users.facts.clone(),
-            env: self.users.env.clone(),
-            shard: Some(self.seat.shard.clone()),
-            tracer: self.tracer.clone(),
-        };
-        Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
-    }
 }

@@ -4,6 +4,7 @@ mod builder;
 mod flow;
 mod load;
 mod pause;
+mod requests;
 mod step;
 pub(crate) mod user;
 mod vu;
