@@ -226,8 +226,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 slot: place,
                 scenario: place,
                 run: self.facts.clone(),
-                env: Arc::new(scenario.env.clone()),
                 requests: Arc::new(scenario.requests.clone()),
+                env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
             });

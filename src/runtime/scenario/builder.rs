@@ -197,13 +197,6 @@ impl Scenario {
         self
     }
 
-    /// What [`Vu::env`] answers for `key` where neither `-e KEY=VALUE` nor `loadtest.toml` says anything else.
-    #[must_use]
-    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.env.insert(key.into(), value.into());
-        self
-    }
-
     /// Rows that the scenario's users take: they are read, and checked, before any load. `feeder` is a `static`'s
     /// reference, or an [`Arc`].
     ///
@@ -225,6 +218,13 @@ impl Scenario {
         D: Deref<Target = Feeder<T>> + Send + Sync + 'static,
     {
         self.data.push(Box::new(SharedBy(feeder)));
+        self
+    }
+
+    /// What [`Vu::env`] answers for `key` where neither `-e KEY=VALUE` nor `loadtest.toml` says anything else.
+    #[must_use]
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(key.into(), value.into());
         self
     }
 

@@ -45,9 +45,9 @@ pub(crate) struct VuParts {
     /// The scenario's place among those of the run.
     pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
+    pub(crate) requests: Arc<RequestDefaults>,
     /// What the scenario's code says for [`Vu::env`].
     pub(crate) env: Arc<BTreeMap<String, String>>,
-    pub(crate) requests: Arc<RequestDefaults>,
     /// `None` in setup and teardown, which are in no figure.
     pub(crate) shard: Option<Rc<RefCell<Shard>>>,
     pub(crate) tracer: Option<Rc<Tracer>>,
