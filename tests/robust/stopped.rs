@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::running::{Running, signal, start};
+use crate::running::{Process, Running, signal, start};
 use crate::tool::run;
 
-/// Stops the first process of the tool's that runs `program`, for so long.
-fn stop(tool: &Running, program: &str, duration: Duration) -> Instant {
-    let process = tool.find(program, |process| process.runs(program));
+/// Stops a process of the tool's for so long; when it goes on.
+fn stop(tool: &Running, what: &str, is: impl Fn(&Process) -> bool, duration: Duration) -> Instant {
+    let process = tool.find(what, is);
     signal(process.pid, Signal::STOP);
     thread::sleep(duration);
     signal(process.pid, Signal::CONT);
@@ -52,7 +52,7 @@ fn what_is_due_while_the_service_is_stopped_is_late_or_dropped_and_all_of_it_cou
     let tool = start(run(&["open", "--profile", "traced", "--trace", "off", "--duration", "9s"]));
     tool.wait_for("Running open", 1);
     thread::sleep(Duration::from_secs(2));
-    stop(&tool, "robust-service", Duration::from_secs(3));
+    stop(&tool, "service", |process| process.has("--print-environment"), Duration::from_secs(3));
     let ended = tool.into_ended();
     let folder = ended.stdout.lines().find_map(|line| line.strip_prefix("run saved: ")).unwrap();
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/robust").join(folder);
@@ -80,7 +80,7 @@ fn what_is_due_while_the_generator_is_stopped_is_dropped_and_not_made_up_for() {
     let tool = start(run(&["open", "--duration", "6s", "--trace", "off"]).against(&url));
     tool.wait_for("Running open", 1);
     thread::sleep(Duration::from_secs(2));
-    let resumed = stop(&tool, "robust-", Duration::from_secs(2));
+    let resumed = stop(&tool, "scenario process", |process| process.runs("robust-"), Duration::from_secs(2));
     let ended = tool.into_ended();
     let summary = ended.summary();
     let scenario = &summary["scenarios"][0];
@@ -97,5 +97,4 @@ fn what_is_due_while_the_generator_is_stopped_is_dropped_and_not_made_up_for() {
             after[nth..].iter().take_while(|at| ***at < **first + Duration::from_millis(100)).count();
         assert!(within <= 30, "{within} in 100 ms");
     }
-    println!("{scenario}\n{}", summary["health"]);
 }
