@@ -11,6 +11,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod users;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,6 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -9,18 +8,19 @@ use std::time::Duration;
 
 use super::gate::Gate;
 use super::observe::{Told, failing};
+use super::users::ScenarioUsers;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::{RequestDefaults, Target};
-use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
+use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
+use crate::runtime::http::Target;
+use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
+use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
 use crate::sys::clock;
 
@@ -304,8 +304,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
-                requests: Arc::new(one.scenario.requests.clone()),
                 env: Arc::new(one.scenario.env.clone()),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
@@ -355,49 +355,4 @@ fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .map_err(|error| format!("cannot start a runtime: {error}"))
-}
-
-/// The users of one scenario in one phase.
-struct ScenarioUsers {
-    flow: Arc<dyn Flow>,
-    shared: Shared,
-    facts: Arc<RunFacts>,
-    requests: Arc<RequestDefaults>,
-    env: Arc<BTreeMap<String, String>>,
-    tracing: Option<TracerParts>,
-    phase: Phase,
-    names: Arc<[Arc<str>]>,
-    place: usize,
-}
-
-impl Users for ScenarioUsers {
-    fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated> {
-        let tracer = self.tracing.clone().and_then(|parts| {
-            let shares = seat.workers * self.names.len();
-            Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
-        });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
-    }
-}
-
-struct SeatedUsers {
-    users: Arc<ScenarioUsers>,
-    seat: Seat,
-    tracer: Option<Rc<Tracer>>,
-}
-
-impl Seated for SeatedUsers {
-    fn make(&self, id: u64) -> Box<dyn User> {
-        let parts = VuParts {
-            id,
-            slot: self.seat.slot,
-            scenario: self.users.place,
-            run: self.users.facts.clone(),
-            requests: self.users.requests.clone(),
-            env: self.users.env.clone(),
-            shard: Some(self.seat.shard.clone()),
-            tracer: self.tracer.clone(),
-        };
-        Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
-    }
 }
