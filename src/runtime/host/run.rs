@@ -15,7 +15,7 @@ use crate::model::stats::{Interval, Phase};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::Grace;
 use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::{RequestDefaults, Target};
+use crate::runtime::http::{Files, RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -98,6 +98,7 @@ impl Prepared {
             refused_redirect: OnceLock::new(),
             seed: seed_of(&plan.run),
             seats: Seats::assign(&data)?,
+            files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
     }
@@ -207,6 +208,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 requests: Arc::new(scenario.requests.clone()),
                 shard: None,
                 tracer: None,
+                files: Rc::new(Files::new(self.facts.files.clone())),
             });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
@@ -350,7 +352,8 @@ impl Users for ScenarioUsers {
             let shares = seat.workers * self.names.len();
             Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
         });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
+        let files = Rc::new(Files::new(self.facts.files.clone()));
+        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new), files })
     }
 }
 
@@ -358,6 +361,7 @@ struct SeatedUsers {
     users: Arc<ScenarioUsers>,
     seat: Seat,
     tracer: Option<Rc<Tracer>>,
+    files: Rc<Files>,
 }
 
 impl Seated for SeatedUsers {
@@ -370,6 +374,7 @@ impl Seated for SeatedUsers {
             requests: self.users.requests.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
+            files: self.files.clone(),
         };
         Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
     }
