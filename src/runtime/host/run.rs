@@ -1,6 +1,7 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -16,7 +17,7 @@ use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
-use crate::runtime::http::Target;
+use crate::runtime::http::{Files, Target};
 use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -121,6 +122,7 @@ impl Prepared {
             refused_redirect: OnceLock::new(),
             seed: plan.seed(),
             seats: Seats::assign(&data)?,
+            files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
     }
@@ -242,6 +244,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
+                files: Rc::new(Files::new(self.facts.files.clone())),
             });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::model::stats::Phase;
 use crate::runtime::engine::{Seat, Seated, User, Users};
-use crate::runtime::http::RequestDefaults;
+use crate::runtime::http::{Files, RequestDefaults};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared};
 use crate::runtime::scenario::{RunFacts, VuParts};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts};
@@ -31,7 +31,8 @@ impl Users for ScenarioUsers {
             let shares = seat.workers * self.names.len();
             Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
         });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
+        let files = Rc::new(Files::new(self.facts.files.clone()));
+        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new), files })
     }
 }
 
@@ -39,6 +40,7 @@ struct SeatedUsers {
     users: Arc<ScenarioUsers>,
     seat: Seat,
     tracer: Option<Rc<Tracer>>,
+    files: Rc<Files>,
 }
 
 impl Seated for SeatedUsers {
@@ -52,6 +54,7 @@ impl Seated for SeatedUsers {
             requests: self.users.requests.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
+            files: self.files.clone(),
         };
         Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
     }

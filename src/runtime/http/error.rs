@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why there is no response.
@@ -22,6 +23,8 @@ pub(crate) enum RequestError {
     HostNotAllowed { host: String },
     #[error("the request's {what} cannot be sent: {why}")]
     Invalid { what: &'static str, why: String },
+    #[error("cannot read `{}`, which a request sends: {}: {why}", path.display(), full.display())]
+    File { path: PathBuf, full: PathBuf, why: io::Error },
     #[error("{step}: no whole response within {}", crate::model::duration::format(*.after))]
     Timeout { step: String, after: Duration },
     #[error("{step}: {class}")]
@@ -41,7 +44,7 @@ impl RequestError {
 
     /// The scenario's code or its configuration is wrong: no load can mend it.
     pub(crate) fn is_configuration(&self) -> bool {
-        matches!(self, Self::NoBaseUrl { .. } | Self::HostNotAllowed { .. })
+        matches!(self, Self::NoBaseUrl { .. } | Self::HostNotAllowed { .. } | Self::File { .. })
     }
 }
 

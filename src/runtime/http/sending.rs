@@ -8,6 +8,7 @@ use super::compression;
 use super::cookies;
 use super::error::{RequestError, TransportError};
 use super::measured::Measured;
+use super::multipart::Upload;
 use super::response::Response;
 use super::status::StatusSet;
 use super::target::name_of;
@@ -24,6 +25,8 @@ pub(super) struct Ready<'v> {
     pub(super) template: String,
     pub(super) name: Option<String>,
     pub(super) outgoing: Outgoing,
+    /// What becomes the body, when it is not there yet.
+    pub(super) upload: Option<Box<Upload>>,
     pub(super) timeout: Duration,
     /// `None`: what the scenario says.
     pub(super) expected: Option<StatusSet>,
@@ -32,8 +35,20 @@ pub(super) struct Ready<'v> {
 }
 
 impl Ready<'_> {
+    /// The host and port that it goes to.
+    pub(super) fn origin(&self) -> (String, Option<u16>) {
+        let url = &self.outgoing.url;
+        (url.host_str().unwrap_or_default().to_owned(), url.port_or_known_default())
+    }
+
     pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, mut outgoing, timeout, expected, max_redirects, decompress } = self;
+        let Self { vu, template, name, mut outgoing, upload, timeout, expected, max_redirects, decompress } =
+            self;
+        if let Some(upload) = upload {
+            // Boxed, because it is rare: every request would carry its room.
+            let body = Box::pin(upload.body(vu.files())).await;
+            outgoing.body = body.inspect_err(|error| vu.note_misconfigured(error))?;
+        }
         let template = name_of(&template);
         let method = outgoing.method.clone();
         let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
