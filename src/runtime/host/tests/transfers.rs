@@ -147,8 +147,8 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         slot: 0,
         scenario: 0,
         run: facts.into(),
-        requests: Arc::default(),
         env: Arc::default(),
+        requests: Arc::default(),
         shard: None,
         tracer: Some(tracer.clone()),
     });
