@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
-use crate::model::id::RunId;
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
@@ -118,7 +117,7 @@ impl Prepared {
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
-            seed: seed_of(&plan.run),
+            seed: plan.seed(),
             seats: Seats::assign(&data)?,
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
@@ -350,11 +349,6 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
 
 fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
-}
-
-/// What everything that is drawn by chance follows from.
-fn seed_of(run: &RunId) -> u64 {
-    run.as_str().bytes().fold(0, |seed, byte| fastrand::Rng::with_seed(seed ^ u64::from(byte)).u64(..))
 }
 
 /// For the parts that are in no figure.

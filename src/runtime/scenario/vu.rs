@@ -13,7 +13,9 @@ use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, RequestDefaults, Target, Timer, Transport, reqwest_client};
+use crate::runtime::http::{
+    Cookies, Jar, Request, RequestDefaults, Target, Timer, Transport, reqwest_client,
+};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -72,6 +74,7 @@ pub struct Vu {
     /// Rows that the user has drawn.
     draws: Cell<u64>,
     current: RefCell<Current>,
+    cookies: RefCell<Jar>,
     transport: Transport,
     timer: Timer,
     client: OnceCell<reqwest::Client>,
@@ -94,6 +97,7 @@ impl Vu {
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
+            cookies: RefCell::default(),
             transport: Transport::default(),
             timer: Timer::default(),
             client: OnceCell::new(),
@@ -206,6 +210,11 @@ impl Vu {
         Request::new(self, method, template)
     }
 
+    /// This user's cookies, to read and to set.
+    pub fn cookies(&self) -> Cookies<'_> {
+        Cookies::of(self)
+    }
+
     /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
     ///
@@ -271,6 +280,10 @@ impl Vu {
 
     pub(crate) fn target(&self) -> &Target {
         &self.parts.run.target
+    }
+
+    pub(crate) fn jar(&self) -> &RefCell<Jar> {
+        &self.cookies
     }
 
     pub(crate) fn transport(&self) -> &Transport {

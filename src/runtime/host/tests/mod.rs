@@ -23,7 +23,9 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod answering;
 mod arrivals;
+mod cookies;
 mod data;
 mod requests;
 mod runs;
