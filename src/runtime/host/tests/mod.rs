@@ -24,9 +24,11 @@ use crate::runtime::telemetry::buffer::{self, SpanSource};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
 
 mod answering;
+mod arrivals;
 mod batches;
 mod cookies;
 mod data;
+mod pitfalls;
 mod requests;
 mod runs;
 mod transfers;
@@ -67,6 +69,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         trace: TracePolicy::Off,
         otlp_endpoint: None,
         resource: BTreeMap::new(),
+        seed: None,
         workers: Some(2),
     }
 }
