@@ -379,6 +379,39 @@ mod tests {
     }
 
     #[test]
+    fn long_durations_are_told_as_exactly_as_short_ones() {
+        for micros in [512_345, 749_999, 1_234_567, 1_499_999, 12_345_678, 3_599_999_999_u64] {
+            let mut latency = Latency::default();
+            // The longest is beyond, so that no answer is exact by being the maximum.
+            for micros in [micros, 2 * micros] {
+                latency.record(Duration::from_micros(micros));
+            }
+            let (got, exact) = (latency.percentile(50.0).unwrap().nanos, micros * 1000);
+            assert!(got.abs_diff(exact) <= exact / 1000, "{got} for {exact}");
+        }
+    }
+
+    #[test]
+    fn ten_million_samples_take_no_more_room_than_the_shortest_and_the_longest() {
+        let (shortest, longest) = (Duration::from_micros(1), Duration::from_secs(3600));
+        let mut latency = Latency::default();
+        for record in [Latency::record, Latency::record_censored] {
+            record(&mut latency, shortest);
+            record(&mut latency, longest);
+        }
+        let room = |latency: &Latency| {
+            (latency.complete.distinct_values(), latency.censored.as_ref().map(Histogram::distinct_values))
+        };
+        let before = room(&latency);
+        let mut random = fastrand::Rng::with_seed(1);
+        for n in 0..10_000_000_u64 {
+            let duration = Duration::from_nanos(random.u64(1_000..=3_600_000_000_000));
+            if n % 10 == 0 { latency.record_censored(duration) } else { latency.record(duration) }
+        }
+        assert_eq!((latency.count(), room(&latency)), (10_000_004, before));
+    }
+
+    #[test]
     fn nothing_recorded_has_no_figures() {
         let latency = Latency::default();
         assert!(

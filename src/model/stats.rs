@@ -481,4 +481,32 @@ mod tests {
         assert_eq!(tally.other, 5);
         assert_eq!(tally.commonest(), Some("error 3"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_percentile_is_one_of_all_requests_and_no_mean_of_intervals_or_steps(
+            intervals in proptest::collection::vec(
+                proptest::collection::vec((0_usize..3, 1_u64..60_000_000), 0..40), 1..12
+            ),
+            percent in 0.0_f64..=100.0,
+        ) {
+            let mut run = RunStats::default();
+            let mut all = Latency::default();
+            for (second, samples) in intervals.iter().enumerate() {
+                let mut scenario = ScenarioStats::default();
+                for (step, micros) in samples {
+                    let key = StepKey { kind: StepKind::Request, name: format!("GET /{step}") };
+                    let took = Duration::from_micros(*micros);
+                    scenario.steps.entry(key).or_default().latency.record(took);
+                    all.record(took);
+                }
+                let start_ms = 1000 * second as u64;
+                let scenarios = BTreeMap::from([("s".to_owned(), scenario)]);
+                run.add(&Interval { phase: Phase::Load, start_ms, end_ms: start_ms + 1000, scenarios });
+            }
+            let merged = run.load["s"].requests().latency;
+            proptest::prop_assert_eq!(merged.count(), all.count());
+            proptest::prop_assert_eq!(merged.percentile(percent), all.percentile(percent));
+        }
+    }
 }

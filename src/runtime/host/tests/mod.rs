@@ -28,6 +28,7 @@ mod arrivals;
 mod batches;
 mod cookies;
 mod data;
+mod pitfalls;
 mod requests;
 mod runs;
 mod transfers;

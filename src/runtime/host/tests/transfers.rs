@@ -18,6 +18,9 @@ fn what_the_end_cuts_off_is_counted_and_its_latency_is_a_lower_bound() {
     let step = outcome.step(StepKind::Request, "GET /delay/{ms}");
     assert_eq!((step.count, step.interrupted, step.latency.censored_count()), (0, 3, 3));
     assert!(step.latency.percentile(50.0).unwrap().at_least);
+    // The generator ended them, not the server.
+    assert_eq!((step.errors, step.failed), (0, 0));
+    assert!(step.error_types.is_empty() && step.status.is_empty() && stats.errors.commonest().is_none());
     assert_eq!(server.seen().requests, 3);
 }
 
