@@ -2,10 +2,12 @@
 
 pub(crate) mod duration;
 pub(crate) mod event;
+pub(crate) mod http;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod nearest;
+pub(crate) mod phases;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod redact;

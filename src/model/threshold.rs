@@ -3,8 +3,9 @@
 use super::duration;
 use super::latency::Latency;
 use super::nearest::nearest;
+use super::phases::HttpPhase;
 use super::plan::ThresholdText;
-use super::stats::{ScenarioStats, StepKind};
+use super::stats::{ScenarioStats, StepKind, StepStats};
 
 /// How a metric's samples are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ enum Metric {
     HttpReqs,
     HttpReqDuration,
     HttpReqTotal,
+    HttpReqPhase(HttpPhase),
+    HttpReqRetries,
     HttpReqFailed,
     HttpReqRateLimited,
     Iterations,
@@ -50,6 +53,14 @@ const METRICS: &[(&str, Metric, Kind, &[&str])] = &[
     ("http_reqs", Metric::HttpReqs, Kind::Counter, &["step"]),
     ("http_req_duration", Metric::HttpReqDuration, Kind::Trend, &["step"]),
     ("http_req_total", Metric::HttpReqTotal, Kind::Trend, &["step"]),
+    ("http_req_blocked", Metric::HttpReqPhase(HttpPhase::Blocked), Kind::Trend, &["step"]),
+    ("http_req_dns", Metric::HttpReqPhase(HttpPhase::Dns), Kind::Trend, &["step"]),
+    ("http_req_connecting", Metric::HttpReqPhase(HttpPhase::Connecting), Kind::Trend, &["step"]),
+    ("http_req_tls_handshaking", Metric::HttpReqPhase(HttpPhase::Tls), Kind::Trend, &["step"]),
+    ("http_req_sending", Metric::HttpReqPhase(HttpPhase::Sending), Kind::Trend, &["step"]),
+    ("http_req_waiting", Metric::HttpReqPhase(HttpPhase::Waiting), Kind::Trend, &["step"]),
+    ("http_req_receiving", Metric::HttpReqPhase(HttpPhase::Receiving), Kind::Trend, &["step"]),
+    ("http_req_retries", Metric::HttpReqRetries, Kind::Counter, &["step"]),
     ("http_req_failed", Metric::HttpReqFailed, Kind::Rate, &["step"]),
     ("http_req_rate_limited", Metric::HttpReqRateLimited, Kind::Rate, &["step"]),
     ("iterations", Metric::Iterations, Kind::Counter, &[]),
@@ -160,10 +171,10 @@ impl Threshold {
             steps.filter(move |(key, _)| tag.is_none_or(|tag| tag == key.name)).map(|(_, stats)| stats)
         };
         let requests = || steps(StepKind::Request);
-        let sum = |field: fn(&super::stats::StepStats) -> u64| requests().map(field).sum::<u64>();
-        let trend = |kind| {
+        let sum = |field: fn(&StepStats) -> u64| requests().map(field).sum::<u64>();
+        let trend = |kind, of: fn(&StepStats) -> &Latency| {
             let mut all = Latency::default();
-            steps(kind).for_each(|stats| all.merge(&stats.latency));
+            steps(kind).for_each(|stats| all.merge(of(stats)));
             self.judge_trend(&all)
         };
         match self.metric {
@@ -182,8 +193,15 @@ impl Threshold {
                     checks.fold((0, 0), |(p, f), (_, check)| (p + check.passes, f + check.fails));
                 self.judge_rate(passes, passes + fails)
             }
-            Metric::HttpReqDuration | Metric::HttpReqTotal => trend(StepKind::Request),
-            Metric::StepDuration => trend(StepKind::Step),
+            Metric::HttpReqDuration => trend(StepKind::Request, |s| &s.duration),
+            Metric::HttpReqTotal => trend(StepKind::Request, |s| &s.latency),
+            Metric::HttpReqPhase(phase) => {
+                let mut all = Latency::coarse();
+                requests().for_each(|stats| all.merge(&stats.phase(phase)));
+                self.judge_trend(&all)
+            }
+            Metric::HttpReqRetries => self.judge_count(sum(|s| s.retries), seconds),
+            Metric::StepDuration => trend(StepKind::Step, |s| &s.latency),
             Metric::IterationDuration => self.judge_trend(&stats.iteration),
             Metric::Vus => self.judge_value(f64::from(stats.vus)),
             Metric::VusMax => self.judge_value(f64::from(stats.vus_max)),
@@ -378,7 +396,8 @@ fn parse_aggregation(text: &str, expression: &str) -> Result<Aggregation, String
 mod tests {
     use std::time::Duration;
 
-    use super::super::stats::{CheckStats, StepKey, StepStats};
+    use super::super::phases::PhaseTimes;
+    use super::super::stats::{CheckStats, StepKey};
     use super::*;
 
     fn stats() -> ScenarioStats {
@@ -391,7 +410,11 @@ mod tests {
         };
         for (name, ms) in [("GET /users/{id}", 10), ("POST /a,b", 1000)] {
             let mut step = StepStats { count: 100, failed: 5, ..StepStats::default() };
-            (0..100).for_each(|_| step.latency.record(Duration::from_millis(ms)));
+            let mut phases = PhaseTimes::default();
+            phases.set(HttpPhase::Waiting, Duration::from_millis(ms));
+            (0..99).for_each(|_| step.respond(Duration::from_millis(ms), &phases));
+            phases.set(HttpPhase::Connecting, Duration::from_millis(8));
+            step.respond(Duration::from_millis(ms + 8), &phases);
             stats.steps.insert(StepKey { kind: StepKind::Request, name: name.into() }, step);
         }
         stats.checks.insert("ok".into(), CheckStats { passes: 9, fails: 1 });
@@ -408,6 +431,15 @@ mod tests {
             (r#"http_req_duration{step:"POST /a,b"}"#, "med>999ms", true, "p(50)=1000.0ms"),
             (r#"http_req_duration{step:"GET /none"}"#, "max<11ms", false, "no samples"),
             ("http_req_duration", "avg==505", true, "avg=505.0ms"),
+            ("http_req_total", "avg<=505.08", true, "avg=505.1ms"),
+            (r#"http_req_total{step:"GET /users/{id}"}"#, "max<=11ms", false, "max=18.0ms"),
+            (r#"http_req_waiting{step:"POST /a,b"}"#, "min==1s", true, "min=1000.0ms"),
+            ("http_req_connecting", "p(99)<1ms", true, "p(99)=0.0ms"),
+            ("http_req_connecting", "max<1ms", false, "max=8.0ms"),
+            ("http_req_connecting", "avg==80us", true, "avg=0.1ms"),
+            ("http_req_dns", "max<=0", true, "max=0.0ms"),
+            (r#"http_req_dns{step:"GET /none"}"#, "max<=0", false, "no samples"),
+            ("http_req_retries", "count<1", true, "count=0"),
             ("http_req_failed", "rate<0.01", false, "rate=0.0500 (10 of 200)"),
             ("http_reqs", "count>=200", true, "count=200"),
             ("http_reqs", "rate>20", false, "rate=20.00/s (200 in 10.0s)"),
@@ -450,8 +482,8 @@ mod tests {
     fn a_threshold_that_a_cut_off_request_could_break_fails() {
         let mut stats = ScenarioStats::default();
         let step = stats.steps.entry(StepKey { kind: StepKind::Request, name: "GET /".into() }).or_default();
-        (0..10).for_each(|_| step.latency.record(Duration::from_millis(10)));
-        step.latency.record_censored(Duration::from_millis(1));
+        (0..10).for_each(|_| step.duration.record(Duration::from_millis(10)));
+        step.duration.record_censored(Duration::from_millis(1));
         for (expression, passed, text) in [
             ("p(95)<100ms", false, "p(95)≥10.0ms"),
             ("p(50)<100ms", true, "p(50)=10.0ms"),

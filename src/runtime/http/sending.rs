@@ -44,7 +44,8 @@ impl Ready<'_> {
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
             }
             let step = measured.name.to_string();
-            let Some(ended) = vu.timer().within(left, vu.transport().exchange(&outgoing)).await else {
+            let exchange = vu.transport().exchange(&outgoing, &mut measured.progress);
+            let Some(ended) = vu.timer().within(left, exchange).await else {
                 measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
                 return Err(RequestError::Timeout { step, after: timeout }.into());
             };

@@ -256,7 +256,9 @@ impl Scenario {
     /// What the run has to keep, judged at its end: a metric with optional tags in braces, and an aggregation, a
     /// comparison and a number. A duration has a unit; a bare number is milliseconds. No samples: failed.
     ///
-    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, `http_req_failed`, `http_req_rate_limited`,
+    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, its phases `http_req_blocked`, `http_req_dns`,
+    /// `http_req_connecting`, `http_req_tls_handshaking`, `http_req_sending`, `http_req_waiting` and `http_req_receiving`,
+    /// `http_req_retries`, `http_req_failed`, `http_req_rate_limited`,
     /// `iterations`, `iteration_failed`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
     /// `data_sent`, `data_received`. Aggregations: `count` and `rate` of counters; `rate` of shares; `value` of
     /// gauges; `avg`, `min`, `med`, `max` and `p(N)` of durations.
