@@ -68,6 +68,8 @@ pub(crate) enum TransportError {
     Body(#[source] hyper::Error),
     #[error("the body did not come whole")]
     Http2Body(#[source] h2::Error),
+    #[error("the body is not whole {coding}")]
+    Encoding { coding: &'static str, source: io::Error },
     #[error("the body is longer than {} MiB, the most that is read", super::transport::MOST_BODY >> 20)]
     TooLarge,
     #[error("more than {most} redirects")]
@@ -84,7 +86,7 @@ impl TransportError {
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
             Self::Http2(error) => class_of_http2(error).unwrap_or("protocol"),
-            Self::TooLarge => "body",
+            Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
             Self::Http2Body(error) => class_of_http2(error).unwrap_or("body"),
             Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",

@@ -22,6 +22,8 @@ pub(super) struct Measured<'v> {
     span: SpanId,
     started: Instant,
     pub(super) progress: Progress,
+    /// When the last byte was there, where something is still done with the body.
+    stopped: Option<Instant>,
     start_ns: u64,
     facts: Option<Box<RequestFacts>>,
     bytes_sent: u64,
@@ -53,6 +55,7 @@ impl<'v> Measured<'v> {
             span: new_span_id(),
             started: clock::now(),
             progress: Progress::default(),
+            stopped: None,
             start_ns: if is_traced { clock::unix_nanos() } else { 0 },
             facts: None,
             bytes_sent: 0,
@@ -99,9 +102,14 @@ impl<'v> Measured<'v> {
         }
     }
 
+    /// Stops the clock: what follows is the generator's own work.
+    pub(super) fn stop(&mut self) {
+        self.stopped = Some(clock::now());
+    }
+
     /// Counts the request; how long it took.
     pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
-        let ended = clock::now();
+        let ended = self.stopped.unwrap_or_else(clock::now);
         let taken = Taken {
             total: ended.saturating_duration_since(self.started),
             phases: self.progress.phases(self.started, ended),
