@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::event::Warning;
 use super::id::RunId;
 use super::load::{LoadModel, Stage, Timing};
+use super::phases::{HttpPhase, PhaseTimes};
 use super::plan::{Declared, ReferencePlan, ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use super::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
@@ -63,6 +64,18 @@ fn request_times(n: u64, phase: Phase) -> [Duration; 3] {
     .map(Duration::from_micros)
 }
 
+/// Of a request on a connection that is there, or is made for it.
+fn phases(time: Duration, is_first: bool) -> PhaseTimes {
+    let mut phases = PhaseTimes::default();
+    let connecting = if is_first { Duration::from_micros(400) } else { Duration::ZERO };
+    let (sending, receiving) = (Duration::from_micros(30), Duration::from_micros(60));
+    phases.set(HttpPhase::Connecting, connecting);
+    phases.set(HttpPhase::Sending, sending);
+    phases.set(HttpPhase::Waiting, time.saturating_sub(connecting + sending + receiving));
+    phases.set(HttpPhase::Receiving, receiving);
+    phases
+}
+
 fn iterations(range: std::ops::Range<u64>, phase: Phase) -> ScenarioStats {
     let mut stats = ScenarioStats { vus: 20, vus_max: 20, ..ScenarioStats::default() };
     for n in range {
@@ -72,7 +85,7 @@ fn iterations(range: std::ops::Range<u64>, phase: Phase) -> ScenarioStats {
             let step = stats.steps.entry(key).or_default();
             step.count += 1;
             *step.status.entry(if *name == STEPS[0] { 201 } else { 200 }).or_default() += 1;
-            step.latency.record(time);
+            step.respond(time, &phases(time, n == 0));
         }
         let iteration = times.iter().sum::<Duration>() + Duration::from_millis(1500);
         stats.iteration.record(iteration);

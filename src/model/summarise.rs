@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::event::Warning;
 use super::id::RunId;
+use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
-use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
+use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
-    Attribution, Check, ErrorCount, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
-    Totals, Trace, Unloaded, WarmUp, millis,
+    Attribution, Check, ErrorCount, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
+    Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
@@ -249,6 +250,7 @@ fn step(
     unloaded: Option<&StepStats>,
 ) -> Step {
     let p50 = unloaded.and_then(|stats| stats.latency.percentile(50.0));
+    let is_request = key.kind == StepKind::Request;
     Step {
         package: package.to_owned(),
         scenario: scenario.to_owned(),
@@ -261,6 +263,14 @@ fn step(
         status: stats.status.clone(),
         error_types: stats.error_types.clone(),
         latency_ms: LatencyMs::of(&stats.latency),
+        duration_ms: is_request.then(|| LatencyMs::of(&stats.duration)),
+        phases_ms: HttpPhase::ALL
+            .into_iter()
+            .filter(|_| is_request)
+            .filter_map(|phase| Some((phase.name().to_owned(), PhaseMs::of(&stats.phase(phase))?)))
+            .collect(),
+        retries: stats.retries,
+        generator_errors: stats.generator_errors,
         unloaded_ms: p50.map(|p50| Unloaded { p50: millis(p50.nanos as f64) }),
     }
 }
@@ -306,6 +316,8 @@ fn totals(binaries: &[BinaryRun<'_>], load_time: Duration) -> Totals {
         totals.errors += requests.errors;
         totals.rate_limited += requests.rate_limited;
         totals.interrupted += requests.interrupted;
+        totals.retries += requests.retries;
+        totals.generator_errors += requests.generator_errors;
     }
     if !load_time.is_zero() {
         totals.requests_per_s = totals.requests as f64 / load_time.as_secs_f64();
@@ -403,6 +415,11 @@ mod tests {
             let ascending = [latency.min, latency.p50, latency.p90, latency.p95, latency.p99, latency.max];
             assert!(ascending.is_sorted(), "{ascending:?}");
             assert!(step.unloaded_ms.as_ref().unwrap().p50 < latency.min.unwrap());
+            let means: f64 = step.phases_ms.values().map(|phase| phase.mean).sum();
+            assert!((means - latency.mean.unwrap()).abs() < 0.01, "{means} of {:?}", latency.mean);
+            assert_eq!(step.phases_ms.len(), 7);
+            let before = means - step.duration_ms.as_ref().unwrap().mean.unwrap();
+            assert!((before - step.phases_ms["connecting"].mean).abs() < 0.01, "{before}");
         }
         for attribution in &summary.attribution {
             let sum: f64 = attribution.operations.iter().map(|operation| operation.critical_ms).sum();

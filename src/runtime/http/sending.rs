@@ -68,7 +68,7 @@ impl Ready<'_> {
             }
             // Pinned here, where it is made: handed over as a value it would be copied, and it is large.
             let ended = {
-                let exchange = pin!(vu.transport().exchange(&outgoing));
+                let exchange = pin!(vu.transport().exchange(&outgoing, &mut measured.progress));
                 vu.timer().within(left, exchange).await
             };
             let Some(ended) = ended else {

@@ -134,6 +134,9 @@ pub(super) struct ColumnArgs {
     /// The table's columns, such as count,avg,p90,max
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     columns: Vec<Column>,
+    /// What the requests' time consists of: waiting for a connection, connecting, TLS, sending, …
+    #[arg(long)]
+    pub(super) phases: bool,
 }
 
 #[derive(Debug, Args)]

@@ -259,8 +259,13 @@ impl<'c> Run<'c> {
         if self.args.message_format == MessageFormat::Json {
             console.out(&json::line(&Message::RunFinished { run: &summary.run.id, summary: &summary }));
         } else if began {
-            let columns = self.args.columns.columns();
-            let options = text::Options { columns, style: console.style(), ..text::Options::default() };
+            let args = &self.args.columns;
+            let options = text::Options {
+                columns: args.columns(),
+                phases: args.phases,
+                style: console.style(),
+                ..text::Options::default()
+            };
             console.out(&format!("\n{}", text::report(&summary, &options)));
             console.out(&format!("\nrun saved: {}\n", shown(&self.folder, self.call)));
         }

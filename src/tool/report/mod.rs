@@ -6,6 +6,7 @@
 
 mod attribution;
 pub(crate) mod json;
+mod phases;
 pub(crate) mod progress;
 pub(crate) mod text;
 

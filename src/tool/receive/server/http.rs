@@ -169,7 +169,8 @@ async fn accept(shared: &Shared, signal: Signal, request: Request) -> Result<(),
         Some(encoding) if encoding.eq_ignore_ascii_case(b"identity") || encoding.is_empty() => false,
         Some(_) => return Err(Refusal::WrongEncoding),
     };
-    let announced = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let announced =
+        parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let mut body = read(body, announced.unwrap_or_default()).await?;
     if gzip {
         body = decompress(&body)?;
