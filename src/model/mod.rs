@@ -2,6 +2,7 @@
 
 pub(crate) mod duration;
 pub(crate) mod event;
+pub(crate) mod health;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;

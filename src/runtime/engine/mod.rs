@@ -4,6 +4,7 @@
 mod life;
 mod pacer;
 mod phase;
+mod pulse;
 pub(crate) mod schedule;
 mod worker;
 

@@ -13,6 +13,7 @@ use super::Users;
 use super::life::Pot;
 use super::schedule::{self, Action, Due, Grace};
 use super::worker::{self, Command, Place, Report, Work};
+use crate::model::health::WorkerSigns;
 use crate::model::load::LoadModel;
 use crate::model::stats::{Interval, Phase, ScenarioStats};
 use crate::sys::clock;
@@ -75,13 +76,13 @@ pub(crate) trait Observer {
     fn overflow(&mut self, first: &str);
 }
 
-/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and the CPU share
-/// of each worker thread.
+/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and how each
+/// worker thread fared.
 pub(crate) fn run(
     plan: &PhasePlan,
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
-) -> (Ended, Vec<f64>) {
+) -> (Ended, Vec<WorkerSigns>) {
     let work: Vec<Work> = plan
         .slots
         .iter()
@@ -115,12 +116,12 @@ pub(crate) fn run(
     if watch.has_begun {
         watch.emit(end);
     }
-    let Watch { cpu, ended, .. } = watch;
+    let Watch { fared, ended, .. } = watch;
     // A thread that somebody's code blocks is left behind; the process ends soon.
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
     });
-    (ended, cpu)
+    (ended, fared)
 }
 
 fn pot(load: &LoadModel) -> Pot {
@@ -192,7 +193,7 @@ struct Watch<'p> {
     unprepared: u64,
     /// (Thread, slot) pairs that have users with something left to do.
     undone: usize,
-    cpu: Vec<f64>,
+    fared: Vec<WorkerSigns>,
     ended: Ended,
 }
 
@@ -214,7 +215,7 @@ impl<'p> Watch<'p> {
             gathered: Gathered::default(),
             unprepared: plan.slots.iter().map(|slot| u64::from(slot.load.vus_max())).sum(),
             undone: plan.slots.len() * plan.workers,
-            cpu: Vec::new(),
+            fared: Vec::new(),
             ended: Ended::Whole,
         }
     }
@@ -308,7 +309,7 @@ impl<'p> Watch<'p> {
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
             }
             Report::Broken { message } => self.fail(message),
-            Report::Cpu { share } => self.cpu.push(share),
+            Report::Fared(signs) => self.fared.push(signs),
             Report::Taken { worker, stats, overflow } => {
                 for (slot, stats) in stats.into_iter().enumerate() {
                     self.gathered.users.insert((worker, slot), stats.vus);

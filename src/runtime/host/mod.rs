@@ -2,6 +2,7 @@
 
 mod alone;
 pub(crate) mod panics;
+mod preflight;
 mod run;
 #[cfg(test)]
 #[path = "../../../tests/support/server.rs"]
@@ -9,6 +10,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod vitals;
 
 use std::process::ExitCode;
 

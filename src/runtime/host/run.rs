@@ -7,7 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use super::preflight;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::health::Signs;
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
@@ -95,6 +98,10 @@ impl Prepared {
             secrets.mask_event(&mut event);
             tell(event);
         };
+        let users = scenarios.iter().map(|(_, load)| u64::from(load.vus_max())).sum();
+        for doubt in preflight::check(preflight::Wanted { users, sources: 1 }) {
+            tell(Event::Warning(doubt));
+        }
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
             .otlp_endpoint
@@ -127,7 +134,7 @@ impl Prepared {
             export: export.as_ref(),
             stop,
             tell,
-            worker_cpu: Vec::new(),
+            signs: Signs::default(),
         };
         let ended = match run.set_up(scenarios) {
             Ok(ready) => {
@@ -140,7 +147,7 @@ impl Prepared {
         if let Some(message) = facts.refused_redirect.get() {
             (run.tell)(Event::Warning(Warning::new("redirect-refused", message)));
         }
-        let worker_cpu = std::mem::take(&mut run.worker_cpu);
+        let signs = std::mem::take(&mut run.signs);
         let traced = run.tracing.is_some();
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
@@ -159,7 +166,7 @@ impl Prepared {
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
-                worker_cpu,
+                signs,
             }),
         });
     }
@@ -176,8 +183,8 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
-    /// Of the last phase.
-    worker_cpu: Vec<f64>,
+    /// Of the load.
+    signs: Signs,
 }
 
 impl<T: FnMut(Event)> Run<'_, T> {
@@ -236,10 +243,20 @@ impl<T: FnMut(Event)> Run<'_, T> {
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
         let (facts, stop) = (self.facts, self.stop);
-        let mut told = Told { phase, scenarios, export: self.export, plan: self.plan, tell: &mut *self.tell };
+        let mut told = Told {
+            phase,
+            scenarios,
+            export: self.export,
+            plan: self.plan,
+            tell: &mut *self.tell,
+            vitals: None,
+        };
         let stop = || stop.is_set() || facts.misconfiguration.get().is_some();
-        let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
-        self.worker_cpu = worker_cpu;
+        let (ended, workers) = engine::run(&plan, &stop, &mut told);
+        if phase == Phase::Load {
+            let seen = told.vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..seen };
+        }
         ended
     }
 
@@ -265,10 +282,15 @@ struct Told<'r, T> {
     export: Option<&'r Export>,
     plan: &'r RunPlan,
     tell: &'r mut T,
+    /// While load is running.
+    vitals: Option<Vitals>,
 }
 
 impl<T: FnMut(Event)> Observer for Told<'_, T> {
     fn started(&mut self) {
+        if self.phase == Phase::Load {
+            self.vitals = self.begin_vitals();
+        }
         let scenarios = self.scenarios.clone();
         (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
     }
@@ -288,6 +310,19 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
              checks"
         );
         (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
+    }
+}
+
+impl<T: FnMut(Event)> Told<'_, T> {
+    fn begin_vitals(&mut self) -> Option<Vitals> {
+        let begun = Vitals::begin();
+        if let Err(error) = &begun {
+            let message = format!(
+                "whether this process is stopped, or its clock set, cannot be seen: no thread for it ({error})"
+            );
+            (self.tell)(Event::Warning(Warning::new("vitals", message)));
+        }
+        begun.ok()
     }
 }
 

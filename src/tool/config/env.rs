@@ -23,11 +23,12 @@ const STAGES: &str = "LOADTEST_STAGES";
 const TRACE: &str = "LOADTEST_TRACE";
 const REFERENCE: &str = "LOADTEST_REFERENCE";
 const OTLP_ENDPOINT: &str = "LOADTEST_OTLP_ENDPOINT";
+const WATCH: &str = "LOADTEST_WATCH";
 /// Makes a scenario binary run alone; it says nothing to the tool.
 const RUN: &str = "LOADTEST_RUN";
 
-const KNOWN: [&str; 10] =
-    [PROFILE, BASE_URL, VUS, DURATION, ITERATIONS, STAGES, TRACE, REFERENCE, OTLP_ENDPOINT, RUN];
+const KNOWN: [&str; 11] =
+    [PROFILE, BASE_URL, VUS, DURATION, ITERATIONS, STAGES, TRACE, REFERENCE, OTLP_ENDPOINT, WATCH, RUN];
 
 /// The profile that the environment names.
 pub(super) fn profile(variables: &Variables) -> Option<Sourced<String>> {
@@ -53,6 +54,7 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
     let mut settings = Settings {
         base_url: parsed(variables, BASE_URL, |text| Ok(text.to_owned()))?,
         trace: parsed(variables, TRACE, str::parse)?,
+        watch: parsed(variables, WATCH, |text| text.split(',').map(|word| word.trim().parse()).collect())?,
         load,
         ..Settings::default()
     };
