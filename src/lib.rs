@@ -13,6 +13,7 @@ mod sys;
 #[cfg(feature = "cli")]
 mod tool;
 
+pub use runtime::data::{Feeder, csv, json, rows};
 pub use runtime::error::{Error, Result};
 pub use runtime::host::main;
 pub use runtime::http::{Request, Response, StatusSet};
@@ -25,7 +26,7 @@ pub use std::process::ExitCode;
 
 /// Everything that a scenario usually needs.
 pub mod prelude {
-    pub use super::{Result, Scenario, Vu, millis, mins, scenario, secs, stage, stateful};
+    pub use super::{Feeder, Result, Scenario, Vu, csv, json, millis, mins, scenario, secs, stage, stateful};
     pub use std::time::Duration;
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Warning;
 use super::latency::Latency;
-use super::stats::{RunStats, ScenarioStats};
+use super::stats::{DropCause, RunStats, ScenarioStats};
 use super::summarise::BinaryRun;
 
 /// From where on a sign is told, and from where on the measurement is invalid.
@@ -26,6 +26,12 @@ const FAILED_CONNECTIONS: Limit = Limit { warn: 0.0, invalid: 0.0 };
 const CLOCK_STEP: Limit = Limit { warn: 0.1, invalid: 0.1 };
 /// For how long the process did not run at all, in seconds. A thread on a busy host is tens of milliseconds late.
 const STOPPED: Limit = Limit { warn: 0.5, invalid: 0.5 };
+/// 99th percentile of the lateness of starts, of the median latency. Open models.
+const LATENESS: Limit = Limit { warn: 0.10, invalid: 0.25 };
+/// No generator starts anything more punctually than this.
+const LATENESS_NOISE: Duration = Duration::from_millis(1);
+/// Arrivals that were not started because the generator was late, of all arrivals.
+const DROPPED_LATE: Limit = Limit { warn: 0.0, invalid: 0.01 };
 /// 99th percentile of a worker's loop lag, of the median latency. It is an advice: what invalidates is the CPU.
 const LOOP_LAG: Limit = Limit { warn: 0.10, invalid: f64::INFINITY };
 /// A runtime's timer is itself some milliseconds late, so that less says nothing of the loop.
@@ -93,6 +99,8 @@ pub(crate) struct Judgement {
     /// The figures are the generator's as much as the system's.
     pub(crate) is_invalid: bool,
     pub(crate) warnings: Vec<Warning>,
+    /// Of all starts of open models.
+    pub(crate) lateness_p99: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,8 +139,8 @@ impl Judgement {
 
 /// Judges the generator by the whole run.
 pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
-    let mut judgement = Judgement::default();
-    for BinaryRun { stats, signs, .. } in binaries {
+    let (mut judgement, mut lag) = (Judgement::default(), Latency::default());
+    for BinaryRun { stats, signs, scenarios, .. } in binaries {
         worker_cpu(&mut judgement, &signs.workers);
         if let Some(throttled) = signs.throttled {
             throttling(&mut judgement, throttled, stats.load_time);
@@ -142,9 +150,102 @@ pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
         }
         clock_step(&mut judgement, signs.clock_step_ns);
         stopped(&mut judgement, signs.stopped);
-        loop_lag(&mut judgement, &signs.workers, median_latency(stats));
+        loop_lag(&mut judgement, &signs.workers, median_latency(stats.load.values()));
+        for (name, scenario) in &stats.load {
+            lag.merge(&scenario.lag);
+            start_lateness(&mut judgement, name, scenario);
+            dropped_late(&mut judgement, name, scenario);
+            let users = scenarios.iter().find(|info| info.name == *name).map(|info| info.load.vus_max());
+            let alone = stats.reference.get(name).and_then(|reference| reference.iteration.mean_nanos());
+            let pool = Pool {
+                users: users.unwrap_or(scenario.vus_max),
+                alone_ns: alone,
+                load_time: stats.load_time,
+            };
+            judgement.warnings.extend(dropped_for_want_of_users(name, scenario, &pool));
+        }
     }
+    judgement.lateness_p99 = percentile(&lag, 99.0);
     judgement
+}
+
+fn start_lateness(judgement: &mut Judgement, name: &str, scenario: &ScenarioStats) {
+    let late = percentile(&scenario.lag, 99.0).filter(|late| *late > LATENESS_NOISE);
+    let (Some(late), Some(median)) = (late, median_latency([scenario].into_iter())) else { return };
+    judgement.add(LATENESS.level(ratio(late, median)), "start-lateness", |consequence| {
+        format!(
+            "iterations of {name} began up to {} late (99th percentile; the median latency is {}), so that {consequence}; \
+             use a lower rate, more worker threads, or a machine for the generator alone.",
+            millis(late),
+            millis(median)
+        )
+    });
+}
+
+fn dropped_late(judgement: &mut Judgement, name: &str, scenario: &ScenarioStats) {
+    let late = scenario.dropped.get(&DropCause::Generator).copied().unwrap_or(0);
+    let arrivals = arrivals(scenario);
+    let share = late as f64 / arrivals.max(1) as f64;
+    judgement.add(DROPPED_LATE.level(share), "dropped-late", |consequence| {
+        format!(
+            "{late} of {arrivals} arrivals of {name} ({}) did not begin because the generator was stopped or too late, so \
+             that {consequence}; use a lower rate, or a machine for the generator alone.",
+            percent(share)
+        )
+    });
+}
+
+/// What the users of an open model had to do.
+struct Pool {
+    /// At most.
+    users: u32,
+    /// Mean duration of an iteration in the reference phase.
+    alone_ns: Option<f64>,
+    load_time: Duration,
+}
+
+/// Arrivals that no user was free for say nothing against the generator, but something of the system, or of the number of
+/// users. By Little's law rate × duration users are busy on average.
+fn dropped_for_want_of_users(name: &str, scenario: &ScenarioStats, pool: &Pool) -> Option<Warning> {
+    let dropped = scenario.dropped.get(&DropCause::Pool).copied().filter(|dropped| *dropped > 0)?;
+    let arrivals = arrivals(scenario);
+    let rate = arrivals as f64 / pool.load_time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let needed = |nanos: f64| (rate * nanos / 1e9, Duration::from_nanos(nanos as u64));
+    let begin =
+        format!("{dropped} of {arrivals} arrivals of {name} found none of its {} users free", pool.users);
+    let alone = pool.alone_ns.map(needed);
+    let loaded = scenario.iteration.mean_range().map(|(mean, _)| needed(mean));
+    let most = f64::from(pool.users);
+    let reason = match (alone, loaded) {
+        (Some((needed, took)), _) if needed > most => format!(
+            "there are too few users: {rate:.1}/s of iterations that take {} even alone keep {needed:.0} busy; raise \
+             max_vus, or lower the rate",
+            millis(took)
+        ),
+        (Some((before, alone)), Some((now, took))) => format!(
+            "the system was too slow for the rate: alone an iteration took {}, and {rate:.1}/s would keep {before:.0} \
+             busy; under load it took {}, which keeps {now:.0} busy",
+            millis(alone),
+            millis(took)
+        ),
+        (None, Some((needed, took))) if needed > most => format!(
+            "{rate:.1}/s of iterations that take {} keep {needed:.0} busy: either the system is too slow for the rate, or \
+             there are too few users; raise max_vus to see which",
+            millis(took)
+        ),
+        (None, Some((needed, took))) => format!(
+            "{rate:.1}/s of iterations that take {} keep only {needed:.0} busy on average, so the system was slower, or the \
+             rate higher, for a part of the time",
+            millis(took)
+        ),
+        (_, None) => "no iteration ended in time: the system did not answer".to_owned(),
+    };
+    Some(Warning::new("dropped-no-user", format!("{begin}: {reason}.")))
+}
+
+/// What fell due, whatever became of it.
+fn arrivals(scenario: &ScenarioStats) -> u64 {
+    scenario.iterations + scenario.interrupted_iterations + scenario.dropped_iterations
 }
 
 fn worker_cpu(judgement: &mut Judgement, workers: &[WorkerSigns]) {
@@ -223,9 +324,9 @@ fn errors_of(stats: &RunStats, class: &str) -> u64 {
 }
 
 /// The median latency of all requests; of iterations, where there are none.
-fn median_latency(stats: &RunStats) -> Option<Duration> {
+fn median_latency<'a>(scenarios: impl Iterator<Item = &'a ScenarioStats>) -> Option<Duration> {
     let mut all = ScenarioStats::default();
-    for scenario in stats.load.values() {
+    for scenario in scenarios {
         all.merge(scenario);
     }
     percentile(&all.requests().latency, 50.0).or_else(|| percentile(&all.iteration, 50.0))
@@ -255,8 +356,9 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::load::LoadModel;
     use crate::model::sample;
-    use crate::model::stats::StepStats;
+    use crate::model::stats::{StepKey, StepKind, StepStats};
 
     /// What is said of the sample run, whose median latency is above 100 ms and which takes 120 s, with these signs.
     fn judged(signs: &Signs) -> Judgement {
@@ -390,5 +492,88 @@ mod tests {
                 judge(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &signs }]);
             assert_eq!(level(&judgement, "generator-loop"), want, "{late}");
         }
+    }
+
+    /// What is said of a scenario of an open model whose only step always took so long, over 10 s, with 50 users.
+    fn open(latency_ms: u64, alone_ms: Option<u64>, edit: impl Fn(&mut ScenarioStats)) -> Judgement {
+        let mut infos = sample::infos();
+        infos[0].load = LoadModel::ConstantVus { vus: 50, duration: Duration::from_secs(10) };
+        let of = |millis: u64| {
+            let mut scenario = ScenarioStats { iteration: lag(&[millis]), ..ScenarioStats::default() };
+            let step = StepStats { latency: lag(&[millis]), ..StepStats::default() };
+            scenario.steps.insert(StepKey { kind: StepKind::Request, name: "GET /".into() }, step);
+            scenario
+        };
+        let mut stats = RunStats { load_time: Duration::from_secs(10), ..RunStats::default() };
+        let mut scenario = of(latency_ms);
+        edit(&mut scenario);
+        stats.load.insert(sample::SCENARIO.to_owned(), scenario);
+        if let Some(alone) = alone_ms {
+            stats.reference.insert(sample::SCENARIO.to_owned(), of(alone));
+        }
+        judge(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &Signs::default() }])
+    }
+
+    #[test]
+    fn starts_that_are_late_by_a_quarter_of_the_median_latency_are_too_late() {
+        for (late_us, want) in [(10_000, Fine), (10_100, Doubtful), (25_000, Doubtful), (25_100, Invalid)] {
+            let judgement = open(100, None, |scenario| scenario.lag.record(Duration::from_micros(late_us)));
+            assert_eq!(level(&judgement, "start-lateness"), want, "{late_us}");
+            let told = judgement.lateness_p99.unwrap().as_micros() as u64;
+            assert!(told.abs_diff(late_us) <= late_us / 1000, "{told}");
+        }
+        // Below what timers can do, nothing follows from it, however fast the system is.
+        for (late_us, want) in [(1_000, Fine), (1_100, Invalid)] {
+            let judgement = open(1, None, |scenario| scenario.lag.record(Duration::from_micros(late_us)));
+            assert_eq!(level(&judgement, "start-lateness"), want, "{late_us}");
+        }
+    }
+
+    #[test]
+    fn arrivals_that_the_generator_missed_are_told_and_more_than_one_in_a_hundred_is_too_many() {
+        for (missed, want) in [(0, Fine), (1, Doubtful), (10, Doubtful), (11, Invalid)] {
+            let judgement = open(100, None, |scenario| {
+                scenario.iterations = 1000 - missed;
+                scenario.drop_arrivals(DropCause::Generator, missed);
+            });
+            assert_eq!(level(&judgement, "dropped-late"), want, "{missed}");
+        }
+    }
+
+    #[test]
+    fn arrivals_without_a_user_say_whether_the_system_or_the_number_of_users_is_to_blame() {
+        // 1000 arrivals in 10 s: 100/s, so that 50 users can do with 500 ms each.
+        let said = |latency_ms, alone_ms| {
+            let judgement = open(latency_ms, alone_ms, |scenario| {
+                (scenario.iterations, scenario.interrupted_iterations) = (880, 20);
+                scenario.drop_arrivals(DropCause::Pool, 100);
+            });
+            assert!(!judgement.is_invalid);
+            assert_eq!(codes(&judgement), ["dropped-no-user"]);
+            let message = judgement.warnings[0].message.clone();
+            assert!(
+                message.starts_with("100 of 1000 arrivals of auth found none of its 50 users free: "),
+                "{message}"
+            );
+            message
+        };
+        let text = said(700, Some(600));
+        assert!(
+            text.contains("too few users: 100.0/s of iterations that take 600.0 ms even alone keep 60 busy"),
+            "{text}"
+        );
+        let text = said(700, Some(20));
+        assert!(
+            text.contains(
+                "too slow for the rate: alone an iteration took 20.0 ms, and 100.0/s would keep 2 busy"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("under load it took 700.0 ms, which keeps 70 busy"), "{text}");
+        assert!(
+            said(700, None)
+                .contains("either the system is too slow for the rate, or there are too few users")
+        );
+        assert!(said(300, None).contains("keep only 30 busy on average"));
     }
 }

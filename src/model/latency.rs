@@ -1,5 +1,5 @@
 //! A distribution of durations: an HDR histogram in microseconds, its exact extremes beside it, and the durations
-//! that were cut off (of which only a lower bound is known) kept apart.
+//! that were cut off (of which only a lower bound is known) kept apart, and the number of those that never began.
 
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub(crate) struct Quantile {
 pub(crate) struct Latency {
     complete: Histogram<u64>,
     censored: Option<Histogram<u64>>,
+    /// What never began: longer than anything.
+    never: u64,
     min_ns: u64,
     max_ns: u64,
     complete_max_ns: u64,
@@ -37,6 +39,7 @@ impl Default for Latency {
         Self {
             complete: new_histogram(),
             censored: None,
+            never: 0,
             min_ns: u64::MAX,
             max_ns: 0,
             complete_max_ns: 0,
@@ -74,12 +77,18 @@ impl Latency {
         self.max_ns = self.max_ns.max(nanos);
     }
 
+    /// Records what never began, and so never ended: it ranks above every duration.
+    pub(crate) fn record_never(&mut self, count: u64) {
+        self.never += count;
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.complete.add(&other.complete).expect("an auto-resizing histogram takes any other");
         if let Some(censored) = &other.censored {
             let own = self.censored.get_or_insert_with(new_histogram);
             own.add(censored).expect("an auto-resizing histogram takes any other");
         }
+        self.never += other.never;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.complete_max_ns = self.complete_max_ns.max(other.complete_max_ns);
@@ -87,9 +96,9 @@ impl Latency {
         self.sum_ns += other.sum_ns;
     }
 
-    /// All durations, those that were cut off included.
+    /// All durations, those that were cut off or never began included.
     pub(crate) fn count(&self) -> u64 {
-        self.complete.len() + self.censored_count()
+        self.complete.len() + self.censored_count() + self.never
     }
 
     pub(crate) fn complete_count(&self) -> u64 {
@@ -100,7 +109,11 @@ impl Latency {
         self.censored.as_ref().map_or(0, Histogram::len)
     }
 
-    #[cfg(test)]
+    /// How many never began.
+    pub(crate) fn never_count(&self) -> u64 {
+        self.never
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -137,7 +150,8 @@ impl Latency {
     }
 
     /// The nearest-rank percentile: the smallest value such that at least `percent`% of the durations are not
-    /// above it. `percent` is within 0 to 100. Durations that were cut off take part with what was seen of them.
+    /// above it. `percent` is within 0 to 100. Durations that were cut off take part with what was seen of them, and
+    /// what never began stands last, at least as long as the longest.
     pub(crate) fn percentile(&self, percent: f64) -> Option<Quantile> {
         let rank = rank(percent, self.count())?;
         let mut complete =
@@ -160,7 +174,7 @@ impl Latency {
                     next_censored = censored.next();
                     (value, count, true)
                 }
-                _ => return None,
+                _ => return Some(Quantile { nanos: self.max_ns, at_least: true }),
             };
             seen += count;
             if seen >= rank {
@@ -188,22 +202,24 @@ impl Latency {
     }
 
     pub(crate) fn min_range(&self) -> Option<(f64, f64)> {
-        let lowest = self.min_nanos().into_iter().chain(self.censored_above_nanos()).min()?;
+        let lowest = self.min_nanos().into_iter().chain(self.censored_above_nanos()).min();
+        let lowest = lowest.or((self.never > 0).then_some(0))?;
         Some((lowest as f64, self.min_nanos().map_or(f64::INFINITY, |nanos| nanos as f64)))
     }
 
     pub(crate) fn mean_range(&self) -> Option<(f64, f64)> {
-        let Some(censored) = self.censored.as_ref().filter(|censored| !censored.is_empty()) else {
+        if self.censored_count() + self.never == 0 {
             return self.mean_nanos().map(|mean| (mean, mean));
-        };
+        }
         // What was cut off took at least as long as was seen of it.
-        let micros: u128 = censored
-            .iter_recorded()
-            .map(|it| {
+        let at_least = |censored: &Histogram<u64>| -> u128 {
+            let micros = censored.iter_recorded().map(|it| {
                 let shortest = censored.lowest_equivalent(it.value_iterated_to());
                 u128::from(shortest) * u128::from(it.count_since_last_iteration())
-            })
-            .sum();
+            });
+            micros.sum()
+        };
+        let micros = self.censored.as_ref().map_or(0, at_least);
         Some(((self.sum_ns + micros * 1000) as f64 / self.count() as f64, f64::INFINITY))
     }
 
@@ -234,11 +250,18 @@ struct Wire {
     hdr: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     censored: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    never: u64,
     min_ns: u64,
     max_ns: u64,
     complete_max_ns: u64,
     censored_min_ns: u64,
     sum_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives the field as it is")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn encode(histogram: &Histogram<u64>) -> Result<String, String> {
@@ -261,6 +284,7 @@ impl Serialize for Latency {
         let wire = Wire {
             hdr: encode(&self.complete).map_err(serde::ser::Error::custom)?,
             censored: self.censored.as_ref().map(encode).transpose().map_err(serde::ser::Error::custom)?,
+            never: self.never,
             min_ns: self.min_ns,
             max_ns: self.max_ns,
             complete_max_ns: self.complete_max_ns,
@@ -277,6 +301,7 @@ impl<'de> Deserialize<'de> for Latency {
         Ok(Self {
             complete: decode(&wire.hdr).map_err(serde::de::Error::custom)?,
             censored: wire.censored.as_deref().map(decode).transpose().map_err(serde::de::Error::custom)?,
+            never: wire.never,
             min_ns: wire.min_ns,
             max_ns: wire.max_ns,
             complete_max_ns: wire.complete_max_ns,
@@ -333,6 +358,27 @@ mod tests {
     }
 
     #[test]
+    fn what_never_began_ranks_above_all_and_bounds_every_figure_from_below_only() {
+        let mut latency = of(&[1, 2, 3, 4, 5, 6, 7], &[9]);
+        latency.record_never(2);
+        assert_eq!((latency.count(), latency.never_count(), latency.censored_count()), (10, 2, 1));
+        let p70 = latency.percentile(70.0).unwrap();
+        assert!(!p70.at_least && p70.nanos.abs_diff(7_000_000) <= 7_000);
+        for percent in [80.0, 90.0, 100.0] {
+            let quantile = latency.percentile(percent).unwrap();
+            assert!(quantile.at_least && quantile.nanos.abs_diff(9_000_000) <= 9_000, "{quantile:?}");
+            assert_eq!(latency.percentile_range(percent).unwrap().1, f64::INFINITY);
+        }
+        let (least, most) = latency.mean_range().unwrap();
+        assert!((least - 3_700_000.0).abs() <= 3_700.0 && most == f64::INFINITY, "{least}");
+        let mut nothing_else = Latency::default();
+        nothing_else.record_never(1);
+        assert_eq!(nothing_else.percentile(50.0), Some(Quantile { nanos: 0, at_least: true }));
+        assert_eq!(nothing_else.min_range(), Some((0.0, f64::INFINITY)));
+        assert_eq!(nothing_else.mean_range(), Some((0.0, f64::INFINITY)));
+    }
+
+    #[test]
     fn nothing_recorded_has_no_figures() {
         let latency = Latency::default();
         assert!(
@@ -366,7 +412,8 @@ mod tests {
             for (part, nanos) in parts.iter_mut().zip([&a, &b]) {
                 for n in nanos {
                     let duration = Duration::from_nanos(*n);
-                    if n % 7 == 0 { whole.record_censored(duration); part.record_censored(duration) }
+                    if n % 11 == 0 { whole.record_never(1); part.record_never(1) }
+                    else if n % 7 == 0 { whole.record_censored(duration); part.record_censored(duration) }
                     else { whole.record(duration); part.record(duration) }
                 }
             }
@@ -378,7 +425,7 @@ mod tests {
             let facts = |latency: &Latency| {
                 let censored: Vec<_> = latency.censored.iter().flat_map(Histogram::iter_recorded).collect();
                 let all: Vec<_> = latency.buckets().collect();
-                (all, censored, latency.min_ns, latency.max_ns, latency.censored_min_ns, latency.sum_ns)
+                (all, censored, latency.never, latency.min_ns, latency.max_ns, latency.censored_min_ns, latency.sum_ns)
             };
             prop_assert_eq!(facts(&merged), facts(&whole));
             prop_assert_eq!(merged.count(), (a.len() + b.len()) as u64);

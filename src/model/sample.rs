@@ -55,7 +55,7 @@ fn request_times(n: u64, phase: Phase) -> [Duration; 3] {
         Phase::Load => {
             [micros(410_000, 720, spread(1)), micros(350_000, 590, spread(2)), micros(4_000, 62, spread(3))]
         }
-        Phase::Reference => [144_000 + spread(1), 139_000 + spread(2), 1_900 + spread(3)],
+        Phase::Reference | Phase::WarmUp => [144_000 + spread(1), 139_000 + spread(2), 1_900 + spread(3)],
     }
     .map(Duration::from_micros)
 }

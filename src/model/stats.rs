@@ -23,8 +23,38 @@ pub(crate) enum StepKind {
 pub(crate) enum Phase {
     /// A few iterations alone, before the load.
     Reference,
+    /// The beginning of the load, where a scenario asks for it to be left out: in no figure.
+    #[serde(rename = "warm-up")]
+    WarmUp,
     /// The load itself: all figures but the unloaded ones.
     Load,
+}
+
+impl Phase {
+    /// The name in spans and events.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::WarmUp => "warm-up",
+            Self::Load => "load",
+        }
+    }
+
+    /// The phase of that name.
+    #[cfg(feature = "cli")]
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Reference, Self::WarmUp, Self::Load].into_iter().find(|phase| phase.as_str() == name)
+    }
+}
+
+/// Why a scheduled arrival did not become an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DropCause {
+    /// No user was free: the system is slow, or the pool too small.
+    Pool,
+    /// The generator itself was stopped when it fell due.
+    Generator,
 }
 
 /// A row's name within its scenario.
@@ -143,13 +173,23 @@ pub(crate) struct ScenarioStats {
     /// Of those, the ones that returned an error or panicked.
     pub(crate) failed_iterations: u64,
     pub(crate) panics: u64,
-    /// Arrivals that no user was free for.
+    /// Arrivals that did not become iterations: the sum of `dropped`.
     pub(crate) dropped_iterations: u64,
+    /// The same by cause.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) dropped: BTreeMap<DropCause, u64>,
     /// Cut off by the end of the run, or of their user.
     pub(crate) interrupted_iterations: u64,
     pub(crate) errors: ErrorTally,
     /// Start to end of each iteration; the interrupted ones are censored.
     pub(crate) iteration: Latency,
+    /// Open models: scheduled instant to end of each iteration. Interrupted ones are censored, and dropped arrivals
+    /// rank above all others.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
+    pub(crate) response: Latency,
+    /// Open models: scheduled instant to actual start.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
+    pub(crate) lag: Latency,
     /// Time that interrupted iterations had run for, in nanoseconds.
     pub(crate) interrupted_ns: u64,
     /// Time that users spent in the iteration loop, all users together, in nanoseconds.
@@ -173,9 +213,12 @@ impl ScenarioStats {
         self.failed_iterations += other.failed_iterations;
         self.panics += other.panics;
         self.dropped_iterations += other.dropped_iterations;
+        add(&mut self.dropped, &other.dropped);
         self.interrupted_iterations += other.interrupted_iterations;
         self.errors.merge(&other.errors);
         self.iteration.merge(&other.iteration);
+        self.response.merge(&other.response);
+        self.lag.merge(&other.lag);
         self.interrupted_ns += other.interrupted_ns;
         self.vu_ns += other.vu_ns;
         self.vus = other.vus;
@@ -189,6 +232,15 @@ impl ScenarioStats {
             let own = self.checks.entry(name.clone()).or_default();
             own.passes += check.passes;
             own.fails += check.fails;
+        }
+    }
+
+    /// Counts arrivals that did not become iterations.
+    pub(crate) fn drop_arrivals(&mut self, cause: DropCause, count: u64) {
+        if count > 0 {
+            self.dropped_iterations += count;
+            *self.dropped.entry(cause).or_default() += count;
+            self.response.record_never(count);
         }
     }
 
@@ -246,6 +298,8 @@ impl Interval {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunStats {
     pub(crate) reference: BTreeMap<String, ScenarioStats>,
+    /// What is left out of the figures.
+    pub(crate) warm_up: BTreeMap<String, ScenarioStats>,
     pub(crate) load: BTreeMap<String, ScenarioStats>,
     /// How long the load phase took so far.
     pub(crate) load_time: Duration,
@@ -255,6 +309,7 @@ impl RunStats {
     pub(crate) fn add(&mut self, interval: &Interval) {
         let into = match interval.phase {
             Phase::Reference => &mut self.reference,
+            Phase::WarmUp => &mut self.warm_up,
             Phase::Load => {
                 self.load_time = self.load_time.max(Duration::from_millis(interval.end_ms));
                 &mut self.load
@@ -278,6 +333,10 @@ mod tests {
         step.latency.record(Duration::from_millis(5));
         scenario.steps.insert(StepKey { kind: StepKind::Request, name: "POST /a".into() }, step);
         scenario.checks.insert("ok".into(), CheckStats { passes: 1, fails: 2 });
+        scenario.response.record(Duration::from_millis(7));
+        scenario.lag.record(Duration::from_millis(1));
+        scenario.drop_arrivals(DropCause::Pool, 3);
+        scenario.drop_arrivals(DropCause::Generator, 0);
         let interval = |phase, start_ms, end_ms| Interval {
             phase,
             start_ms,
@@ -287,6 +346,7 @@ mod tests {
         let mut run = RunStats::default();
         for interval in [
             interval(Phase::Reference, 0, 500),
+            interval(Phase::WarmUp, 0, 5000),
             interval(Phase::Load, 0, 1000),
             interval(Phase::Load, 1000, 1900),
         ] {
@@ -297,7 +357,10 @@ mod tests {
         assert_eq!(load.requests().status, BTreeMap::from([(201, 8)]));
         assert_eq!(load.checks["ok"], CheckStats { passes: 2, fails: 4 });
         assert_eq!(run.load_time, Duration::from_millis(1900));
-        assert_eq!(run.reference["s"].iterations, 2);
+        assert_eq!((run.reference["s"].iterations, run.warm_up["s"].iterations), (2, 2));
+        assert_eq!((load.response.count(), load.lag.count()), (8, 2));
+        assert_eq!((load.dropped_iterations, &load.dropped), (6, &BTreeMap::from([(DropCause::Pool, 6)])));
+        assert!(load.response.percentile(99.0).unwrap().at_least);
     }
 
     #[test]

@@ -110,6 +110,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     let judgement = health::judge(binaries);
     health.valid &= !judgement.is_invalid;
     health.warnings.extend(judgement.warnings);
+    health.lateness_p99_ms = judgement.lateness_p99.map(|late| millis(late.as_nanos() as f64));
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     health.warnings.extend(scenarios.iter().filter_map(panicked));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {

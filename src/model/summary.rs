@@ -68,6 +68,9 @@ pub(crate) struct LatencyMs {
     pub(crate) censored: u64,
     /// The shortest of those: a percentile above it may be a lower bound.
     pub(crate) censored_above: Option<f64>,
+    /// How many never began: they rank above all others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) never: u64,
     /// The percentiles (`p50` … `p99`, `max`) that are lower bounds, "≥".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) at_least: Vec<String>,
@@ -94,10 +97,16 @@ impl LatencyMs {
             p99,
             max,
             censored: latency.censored_count(),
+            never: latency.never_count(),
             censored_above: latency.censored_above_nanos().map(|n| millis(n as f64)),
             at_least,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives the field as it is")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Nanoseconds to milliseconds, to the microsecond: finer digits are noise and make files unreadable.

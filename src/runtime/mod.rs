@@ -1,5 +1,6 @@
 //! The half that is linked into scenario binaries: it drives load, measures it and emits spans.
 
+pub(crate) mod data;
 pub(crate) mod engine;
 pub(crate) mod error;
 pub(crate) mod host;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+pub(crate) use super::file::read;
+
 /// How unfinished files are called, in the folder of the file that they will be.
 const TEMPORARY_PREFIX: &str = ".writing-";
 
@@ -123,11 +125,6 @@ pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
 /// Opens a file for reading.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
-}
-
-/// Reads a whole file.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    fs::read(path)
 }
 
 /// Opens `path` for appending; it and its folder, where new, are for this user alone.

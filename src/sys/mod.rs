@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod env;
 #[cfg(feature = "cli")]
 pub(crate) mod family;
+pub(crate) mod file;
 #[cfg(feature = "cli")]
 pub(crate) mod fs;
 #[cfg(feature = "cli")]

@@ -11,12 +11,14 @@ use super::preflight;
 use super::vitals::Vitals;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
 use crate::model::health::Signs;
+use crate::model::id::RunId;
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
+use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::Grace;
 use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::Target;
+use crate::runtime::http::{RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -66,6 +68,8 @@ struct Ready {
     scenario: Scenario,
     load: LoadModel,
     shared: Shared,
+    /// Its place among the scenarios of the run.
+    place: usize,
 }
 
 impl Prepared {
@@ -78,6 +82,14 @@ impl Prepared {
             let load = load.map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
             chosen.push((scenario, load));
         }
+        let data: Vec<_> = chosen
+            .iter()
+            .map(|(scenario, load)| UsersOfData {
+                scenario: &scenario.name,
+                users: load.vus_max(),
+                data: &scenario.data,
+            })
+            .collect();
         let facts = RunFacts {
             target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
@@ -87,6 +99,8 @@ impl Prepared {
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
+            seed: seed_of(&plan.run),
+            seats: Seats::assign(&data)?,
         };
         Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
     }
@@ -152,7 +166,7 @@ impl Prepared {
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
-                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+                export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
             export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
@@ -191,12 +205,20 @@ impl<T: FnMut(Event)> Run<'_, T> {
     fn set_up(&mut self, scenarios: Vec<(Scenario, LoadModel)>) -> Result<Vec<Ready>, String> {
         let runtime = small_runtime()?;
         let mut ready = Vec::new();
-        for (slot, (scenario, load)) in scenarios.into_iter().enumerate() {
-            let vu = Vu::new(VuParts { id: 0, slot, run: self.facts.clone(), shard: None, tracer: None });
+        for (place, (scenario, load)) in scenarios.into_iter().enumerate() {
+            let vu = Vu::new(VuParts {
+                id: 0,
+                slot: place,
+                scenario: place,
+                run: self.facts.clone(),
+                requests: Arc::new(scenario.requests.clone()),
+                shard: None,
+                tracer: None,
+            });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared });
+            ready.push(Ready { scenario, load, shared, place });
         }
         Ok(ready)
     }
@@ -236,9 +258,11 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
+                place: one.place,
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -330,6 +354,11 @@ fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
 }
 
+/// What everything that is drawn by chance follows from.
+fn seed_of(run: &RunId) -> u64 {
+    run.as_str().bytes().fold(0, |seed, byte| fastrand::Rng::with_seed(seed ^ u64::from(byte)).u64(..))
+}
+
 /// For the parts that are in no figure.
 fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
     tokio::runtime::Builder::new_current_thread()
@@ -343,9 +372,11 @@ struct ScenarioUsers {
     flow: Arc<dyn Flow>,
     shared: Shared,
     facts: Arc<RunFacts>,
+    requests: Arc<RequestDefaults>,
     tracing: Option<TracerParts>,
     phase: Phase,
     names: Arc<[Arc<str>]>,
+    place: usize,
 }
 
 impl Users for ScenarioUsers {
@@ -369,7 +400,9 @@ impl Seated for SeatedUsers {
         let parts = VuParts {
             id,
             slot: self.seat.slot,
+            scenario: self.users.place,
             run: self.users.facts.clone(),
+            requests: self.users.requests.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
         };

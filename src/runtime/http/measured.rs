@@ -121,7 +121,7 @@ impl<'v> Measured<'v> {
             RequestEnd::Error { class, .. } => facts.error_type = Some((*class).to_owned()),
             RequestEnd::Interrupted => facts.error_type = Some("interrupted".to_owned()),
         }
-        tracer.finished(SpanRecord {
+        tracer.finished(&SpanRecord {
             iteration,
             id: self.span,
             parent: self.place.parent.or(self.place.trace.as_ref().map(|trace| trace.root)),

@@ -1,12 +1,14 @@
 //! The instrumented HTTP client: requests and responses of our own, so that the transport can change without
 //! breaking a scenario.
 
+mod defaults;
 mod error;
 mod export;
 mod foreign;
 mod measured;
 mod request;
 mod response;
+mod sending;
 mod status;
 mod target;
 mod timer;
@@ -16,6 +18,7 @@ pub use request::Request;
 pub use response::Response;
 pub use status::StatusSet;
 
+pub(crate) use defaults::RequestDefaults;
 pub(crate) use error::RequestError;
 pub(crate) use export::ExportClient;
 pub(crate) use foreign::reqwest_client;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use crate::model::load::{DEFAULT_GRACE, DEFAULT_MAX_DURATION, LoadModel, Stage};
 use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
+use crate::runtime::data::{Data, Feeder, SharedBy};
 use crate::runtime::error::Result;
+use crate::runtime::http::RequestDefaults;
 
 /// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
 /// it has to keep.
@@ -25,6 +28,9 @@ pub struct Scenario {
     pub(crate) reference: ReferencePlan,
     pub(crate) graceful_stop: Duration,
     pub(crate) graceful_ramp_down: Duration,
+    pub(crate) requests: RequestDefaults,
+    /// Feeders that are read before the load.
+    pub(crate) data: Vec<Box<dyn Data>>,
     thresholds: Vec<(String, String)>,
 }
 
@@ -167,6 +173,8 @@ impl Scenario {
             reference: ReferencePlan::default(),
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
+            requests: RequestDefaults::default(),
+            data: Vec::new(),
             thresholds: Vec::new(),
         }
     }
@@ -218,6 +226,30 @@ impl Scenario {
     #[must_use]
     pub fn reference(mut self, iterations: u32) -> Self {
         self.reference.iterations = iterations;
+        self
+    }
+
+    /// Rows that the scenario's users take: they are read, and checked, before any load. `feeder` is a `static`'s
+    /// reference, or an [`Arc`].
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// static CITIES: Feeder<String> = json("data/cities.json").random();
+    ///
+    /// async fn search(vu: &Vu) -> Result {
+    ///     vu.get("/search").query("q", CITIES.next(vu)?).send().await?;
+    ///     Ok(())
+    /// }
+    /// let searching = scenario("search", search).data(&CITIES);
+    /// # let _ = searching;
+    /// ```
+    #[must_use]
+    pub fn data<T, D>(mut self, feeder: D) -> Self
+    where
+        T: Send + Sync + 'static,
+        D: Deref<Target = Feeder<T>> + Send + Sync + 'static,
+    {
+        self.data.push(Box::new(SharedBy(feeder)));
         self
     }
 

@@ -3,6 +3,7 @@
 mod builder;
 mod flow;
 mod pause;
+mod requests;
 mod step;
 pub(crate) mod user;
 mod vu;

@@ -108,7 +108,7 @@ impl<'v> Iteration<'v> {
         self.vu.swap_current(Current::default());
         let (Some(tracer), Some(trace)) = (self.vu.tracer(), &self.trace) else { return };
         let Some(facts) = trace.facts.clone() else { return };
-        tracer.finished(SpanRecord {
+        tracer.finished(&SpanRecord {
             iteration: facts,
             id: trace.root,
             parent: None,

@@ -11,8 +11,9 @@ use std::sync::{Arc, OnceLock};
 use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
+use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, Target, Timer, Transport, reqwest_client};
+use crate::runtime::http::{Request, RequestDefaults, Target, Timer, Transport, reqwest_client};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -29,6 +30,10 @@ pub(crate) struct RunFacts {
     pub(crate) misconfiguration: OnceLock<String>,
     /// The first redirect to another host, which was not followed.
     pub(crate) refused_redirect: OnceLock<String>,
+    /// What draws of rows follow from.
+    pub(crate) seed: u64,
+    /// Whose the rows of unique feeders are.
+    pub(crate) seats: Seats,
 }
 
 /// What a user works with on its thread.
@@ -37,7 +42,10 @@ pub(crate) struct VuParts {
     pub(crate) id: u64,
     /// The scenario's place in the shard and the tracer.
     pub(crate) slot: usize,
+    /// The scenario's place among those of the run.
+    pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
+    pub(crate) requests: Arc<RequestDefaults>,
     /// `None` in setup and teardown, which are in no figure.
     pub(crate) shard: Option<Rc<RefCell<Shard>>>,
     pub(crate) tracer: Option<Rc<Tracer>>,
@@ -57,6 +65,8 @@ pub(crate) struct Current {
 pub struct Vu {
     parts: VuParts,
     iteration: Cell<u64>,
+    /// Rows that the user has drawn.
+    draws: Cell<u64>,
     current: RefCell<Current>,
     transport: Transport,
     timer: Timer,
@@ -77,6 +87,7 @@ impl Vu {
         Self {
             parts,
             iteration: Cell::new(0),
+            draws: Cell::new(0),
             current: RefCell::default(),
             transport: Transport::default(),
             timer: Timer::default(),
@@ -223,8 +234,26 @@ impl Vu {
         });
     }
 
+    /// A number below `of`. It follows from the run's seed, the scenario, the user, and how many it has drawn before, so
+    /// that it does not depend on which user was faster.
+    pub(crate) fn draw(&self, of: usize) -> usize {
+        let draws = self.draws.replace(self.draws.get() + 1);
+        let of_all = [self.parts.run.seed, self.parts.scenario as u64, self.parts.id, draws];
+        let seed = of_all.iter().fold(0, |seed, part| fastrand::Rng::with_seed(seed ^ part).u64(..));
+        fastrand::Rng::with_seed(seed).usize(..of)
+    }
+
+    /// The row of this user, from 0, in a unique feeder.
+    pub(crate) fn seat(&self, feeder: usize) -> Result<usize, String> {
+        self.parts.run.seats.of(feeder, self.parts.scenario, self.parts.id)
+    }
+
     pub(crate) fn slot(&self) -> usize {
         self.parts.slot
+    }
+
+    pub(crate) fn requests(&self) -> &RequestDefaults {
+        &self.parts.requests
     }
 
     pub(crate) fn target(&self) -> &Target {

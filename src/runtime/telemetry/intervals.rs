@@ -23,7 +23,7 @@ impl IntervalSink {
         (Self { queue, waiting: RefCell::new(None) }, intervals)
     }
 
-    /// Hands an interval of the load on; never waits. The reference phase is in no metric.
+    /// Hands an interval of the load on; never waits. Reference and warm-up are in no metric.
     pub(crate) fn push(&self, interval: &Interval) {
         if interval.phase != Phase::Load {
             return;

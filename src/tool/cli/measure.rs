@@ -335,6 +335,8 @@ impl Listener<'_> {
                     );
                 }
             }
+            // It is the beginning of the load, and announced with it.
+            Phase::WarmUp => {}
             Phase::Load => {
                 for info in infos {
                     let text =

@@ -128,6 +128,8 @@ impl Talk {
         let mut command = process::command(&launch.executable);
         command
             .current_dir(&launch.folder)
+            // As `cargo bench` has it, whatever package's this tool inherited.
+            .env("CARGO_MANIFEST_DIR", &launch.folder)
             .env(SOCKET_ENV, address.to_string())
             .env(TOKEN_ENV, &token)
             .stdin(Stdio::null())

@@ -213,10 +213,7 @@ fn load_span(attributes: &[KeyValue], names: &mut Names) -> LoadSpan {
     LoadSpan {
         role,
         scenario: names.share(text(attributes, semconv::SCENARIO).unwrap_or_default()),
-        phase: match text(attributes, semconv::PHASE) {
-            Some("reference") => Phase::Reference,
-            _ => Phase::Load,
-        },
+        phase: text(attributes, semconv::PHASE).and_then(Phase::named).unwrap_or(Phase::Load),
         weight,
         expected: matches!(value(attributes, semconv::EXPECTED), Some(Value::BoolValue(true))),
     }

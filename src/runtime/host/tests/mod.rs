@@ -16,12 +16,15 @@ use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::model::stats::{Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use crate::prelude::*;
+use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::http::Target;
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
-use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
+use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod data;
+mod requests;
 mod runs;
 mod transfers;
 mod users;

@@ -1,0 +1,18 @@
+//! What a scenario says once for all of its requests.
+
+use super::status::StatusSet;
+use super::transport::MOST_REDIRECTS;
+
+/// Holds for each request that says nothing else.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestDefaults {
+    pub(crate) expected: StatusSet,
+    pub(crate) max_redirects: u32,
+    pub(crate) discard_bodies: bool,
+}
+
+impl Default for RequestDefaults {
+    fn default() -> Self {
+        Self { expected: StatusSet::default(), max_redirects: MOST_REDIRECTS, discard_bodies: false }
+    }
+}

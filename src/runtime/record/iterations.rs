@@ -1,0 +1,37 @@
+//! Samples of iterations.
+
+use std::time::Duration;
+
+use super::{Shard, WorkEnd};
+
+impl Shard {
+    pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration) {
+        let stats = &mut self.scenarios[slot].stats;
+        match end {
+            WorkEnd::Interrupted => {
+                stats.interrupted_iterations += 1;
+                stats.interrupted_ns += took.as_nanos() as u64;
+                stats.iteration.record_censored(took);
+                return;
+            }
+            WorkEnd::Done => {}
+            WorkEnd::Failed(message) => {
+                stats.failed_iterations += 1;
+                stats.errors.add(message, 1);
+            }
+            WorkEnd::Panicked(message) => {
+                stats.failed_iterations += 1;
+                stats.panics += 1;
+                stats.errors.add(message, 1);
+            }
+        }
+        stats.iterations += 1;
+        stats.iteration.record(took);
+    }
+
+    pub(crate) fn seen_for_tracing(&mut self, slot: usize, traced: bool) {
+        let stats = &mut self.scenarios[slot].stats;
+        stats.iterations_seen += 1;
+        stats.iterations_traced += u64::from(traced);
+    }
+}

@@ -1,0 +1,74 @@
+//! The rows of a scenario: found by their names, up to a limit.
+
+use std::sync::Arc;
+
+use super::{MOST_NAMES, OTHER, Shard};
+use crate::model::stats::{StepKey, StepKind, StepStats};
+
+/// Which row of a scenario a sample belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepId(usize);
+
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) key: StepKey,
+    /// The key's name, to be shared with spans.
+    name: Arc<str>,
+    pub(super) stats: StepStats,
+    pub(super) touched: bool,
+}
+
+impl Shard {
+    /// The row `METHOD template`, and its name.
+    pub(crate) fn request_step(
+        &mut self,
+        slot: usize,
+        method: &http::Method,
+        template: &str,
+    ) -> (StepId, Arc<str>) {
+        let known = self.scenarios[slot].requests.get(method).and_then(|steps| steps.get(template)).copied();
+        let id = known.unwrap_or_else(|| {
+            let (id, _) = self.step(slot, StepKind::Request, &format!("{method} {template}"));
+            // Names beyond the limit are not remembered: they may be without number.
+            if self.scenarios[slot].steps[id.0].key.name != OTHER {
+                self.scenarios[slot]
+                    .requests
+                    .entry(method.clone())
+                    .or_default()
+                    .insert(template.to_owned(), id);
+            }
+            id
+        });
+        (id, self.scenarios[slot].steps[id.0].name.clone())
+    }
+
+    /// The row `name`, and its name: `(other)` when there are too many.
+    pub(crate) fn step(&mut self, slot: usize, kind: StepKind, name: &str) -> (StepId, Arc<str>) {
+        let scenario = &mut self.scenarios[slot];
+        let key = (kind, name.to_owned());
+        if let Some(id) = scenario.named.get(&key) {
+            return (*id, scenario.steps[id.0].name.clone());
+        }
+        if scenario.steps.len() >= MOST_NAMES && name != OTHER {
+            self.overflowed.get_or_insert_with(|| format!("the step `{name}`"));
+            return self.step(slot, kind, OTHER);
+        }
+        let id = StepId(scenario.steps.len());
+        let shared: Arc<str> = name.into();
+        let key_name = name.to_owned();
+        scenario.steps.push(Step {
+            key: StepKey { kind, name: key_name },
+            name: shared.clone(),
+            stats: StepStats::default(),
+            touched: false,
+        });
+        scenario.named.insert(key, id);
+        (id, shared)
+    }
+
+    pub(super) fn stats(&mut self, slot: usize, id: StepId) -> &mut StepStats {
+        let step = &mut self.scenarios[slot].steps[id.0];
+        step.touched = true;
+        &mut step.stats
+    }
+}
