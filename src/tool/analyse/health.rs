@@ -201,6 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn pressure_and_stolen_time_are_told_with_a_shared_cpu_where_they_matter() {
+        let services = [service("auth", 0.91, None)];
+        let said = |cpu_pressure, steal_share| {
+            let seen = Observed { services: &services, cpu_pressure, steal_share, ..Observed::default() };
+            doubts(&seen).pop().unwrap().message
+        };
+        let begin = "auth used 91% of this host's CPU";
+        let text = said(Some(0.85), Some(0.12));
+        let words = "something waited for it 85% of the time; the hypervisor gave 12% of it to others";
+        assert!(text.starts_with(&format!("{begin}; {words}. Services")), "{text}");
+        for (pressure, steal) in [(Some(0.09), Some(0.009)), (None, None)] {
+            let text = said(pressure, steal);
+            assert!(text.starts_with(&format!("{begin}. Services")), "{text}");
+        }
+    }
+
+    #[test]
     fn lost_spans_and_requests_that_were_not_joined_are_counted_by_reason() {
         let trace = |joined: u64| Trace {
             requests_traced: 1000,
