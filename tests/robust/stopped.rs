@@ -47,8 +47,9 @@ fn a_generator_that_was_stopped_makes_the_run_invalid_with_the_tool_and_alone() 
     let text = std::fs::read_to_string(folder.join("usage.jsonl")).unwrap();
     let seconds: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!((3..=7).contains(&seconds.len()), "{text}");
-    for second in &seconds {
+    assert!((2..=7).contains(&seconds.len()), "{text}");
+    // At the end of the last one the process may be gone.
+    for second in &seconds[..seconds.len() - 1] {
         let processes = second["processes"].as_array().unwrap();
         let names: Vec<_> = processes.iter().map(|process| process["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["cargo-loadtest", "loadtest"], "{text}");

@@ -309,7 +309,7 @@ impl<'p> Watch<'p> {
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
             }
             Report::Broken { message } => self.fail(message),
-            Report::Fared(signs) => self.fared.push(signs),
+            Report::Fared(signs) => self.fared.push(*signs),
             Report::Taken { worker, stats, overflow } => {
                 for (slot, stats) in stats.into_iter().enumerate() {
                     self.gathered.users.insert((worker, slot), stats.vus);

@@ -56,7 +56,7 @@ pub(super) enum Report {
         overflow: Option<String>,
     },
     /// The thread is at its end; how it fared during the phase's time.
-    Fared(WorkerSigns),
+    Fared(Box<WorkerSigns>),
     /// The thread could not be set up at all.
     Broken {
         message: String,
@@ -188,7 +188,7 @@ async fn serve(
     let passed = clock::now().saturating_duration_since(begun.0).as_nanos().max(1);
     let had = |(before, after): (u64, u64)| after.saturating_sub(before) as f64 / passed as f64;
     let cpu = begun.1.zip(clock::thread_cpu_nanos()).map(had);
-    tell(reports, Report::Fared(WorkerSigns { cpu, lag: lag.take() }));
+    tell(reports, Report::Fared(Box::new(WorkerSigns { cpu, lag: lag.take() })));
     // What still runs is cut off, and counts itself as such, before the last figures are handed over.
     for life in lives {
         life.abort();

@@ -45,7 +45,7 @@ fn descriptors(wanted: Wanted, limits: Limits) -> Option<Warning> {
         "preflight-descriptors",
         users + open,
         limit,
-        format!("{limit} file descriptors that this process may have (of which it has {open})"),
+        &format!("{limit} file descriptors that this process may have (of which it has {open})"),
         advice,
         users,
     )
@@ -61,11 +61,11 @@ fn ports(wanted: Wanted, limits: Limits) -> Option<Warning> {
     };
     let advice = "use more source addresses (--source-ip), or widen net.ipv4.ip_local_port_range; a connection that \
                   is closed keeps its port for a minute";
-    doubt("preflight-ports", users, limit, format!("{limit} local ports of {of}"), advice, users)
+    doubt("preflight-ports", users, limit, &format!("{limit} local ports of {of}"), advice, users)
 }
 
 /// Says it where `wanted` is most of `limit`, and more strongly where it is more.
-fn doubt(code: &str, wanted: u64, limit: u64, what: String, advice: &str, users: u64) -> Option<Warning> {
+fn doubt(code: &str, wanted: u64, limit: u64, what: &str, advice: &str, users: u64) -> Option<Warning> {
     let share = wanted as f64 / (limit as f64).max(1.0);
     let unit = if users == 1 { "user" } else { "users" };
     let message = if wanted > limit {

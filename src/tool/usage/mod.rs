@@ -26,6 +26,8 @@ pub(crate) use target::Target;
 use total::{HostTotal, Total};
 
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The kernel counts CPU time in hundredths of a second: of less than this a share says little.
+const SHORTEST: f64 = 0.5;
 
 /// Looks at the watched processes each second, on a thread of its own. Only Linux tells; elsewhere there are no figures.
 #[derive(Debug)]
@@ -214,7 +216,9 @@ impl State {
         let families = self.watched.iter().map(|watched| watched.source.read(&table)).collect();
         let (at, unix_ns) = clock::both();
         let sample = Sample { at, host: Host::read(), pressure_us: proc::cpu_pressure_micros() };
-        let Some(second) = self.add(sample, families, unix_ns) else { return };
+        // The rest of a second at the end counts in the whole alone.
+        let second = self.add(sample, families, unix_ns).filter(|second| second.host.seconds >= SHORTEST);
+        let Some(second) = second else { return };
         self.series.write(&second);
         if let Some(outlet) = &self.outlet {
             outlet.metrics(gauges::request(&second, &self.resource));

@@ -260,7 +260,6 @@ fn processes_of_one_name_are_summed_and_counted_and_one_that_is_not_there_is_tol
     assert!(burner.open_files_max.unwrap() >= 2 * 40, "{burner:?}");
     assert!(burner.rss_bytes_max.unwrap() > 0 && burner.cpu_share_max.unwrap() > 0.0, "{burner:?}");
     sampler.finish().unwrap();
-    assert!(std::fs::read_to_string(folder.path().join("usage.jsonl")).unwrap().contains(&name));
 }
 
 #[cfg(target_os = "linux")]

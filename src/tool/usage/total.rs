@@ -1,13 +1,9 @@
 //! What was used during the whole load.
 
-use std::time::Duration;
-
+use super::SHORTEST;
 use super::family::Used;
 use super::second::{HostSecond, ProcessSecond};
 use crate::model::summary::Process;
-
-/// The kernel counts CPU time in hundredths of a second: over less than this a share says little.
-const SHORTEST: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(super) struct HostTotal {
@@ -57,7 +53,7 @@ impl Total {
         self.processes_max = self.processes_max.max(second.processes);
         self.rss_bytes_max = self.rss_bytes_max.max(second.rss_bytes);
         self.open_files_max = self.open_files_max.max(second.open_files);
-        if seconds >= SHORTEST.as_secs_f64() {
+        if seconds >= SHORTEST {
             self.cpu_share_max = Some(self.cpu_share_max.unwrap_or(0.0).max(second.cpu_share));
         }
     }
