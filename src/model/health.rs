@@ -160,7 +160,7 @@ pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
             let pool = Pool {
                 users: users.unwrap_or(scenario.vus_max),
                 alone_ns: alone,
-                load_time: stats.load_time,
+                measured: stats.measured(name),
             };
             judgement.warnings.extend(dropped_for_want_of_users(name, scenario, &pool));
         }
@@ -201,7 +201,7 @@ struct Pool {
     users: u32,
     /// Mean duration of an iteration in the reference phase.
     alone_ns: Option<f64>,
-    load_time: Duration,
+    measured: Duration,
 }
 
 /// Arrivals that no user was free for say nothing against the generator, but something of the system, or of the number of
@@ -209,7 +209,7 @@ struct Pool {
 fn dropped_for_want_of_users(name: &str, scenario: &ScenarioStats, pool: &Pool) -> Option<Warning> {
     let dropped = scenario.dropped.get(&DropCause::Pool).copied().filter(|dropped| *dropped > 0)?;
     let arrivals = arrivals(scenario);
-    let rate = arrivals as f64 / pool.load_time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = arrivals as f64 / pool.measured.as_secs_f64().max(f64::MIN_POSITIVE);
     let needed = |nanos: f64| (rate * nanos / 1e9, Duration::from_nanos(nanos as u64));
     let begin =
         format!("{dropped} of {arrivals} arrivals of {name} found none of its {} users free", pool.users);

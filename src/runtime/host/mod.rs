@@ -1,6 +1,7 @@
 //! What a scenario binary does when it is started: list, run for the tool, run alone, or nothing at all.
 
 mod alone;
+mod observer;
 pub(crate) mod panics;
 mod preflight;
 mod run;

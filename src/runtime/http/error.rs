@@ -62,6 +62,8 @@ pub(crate) enum TransportError {
     Exchange(#[source] hyper::Error),
     #[error("the body did not come whole")]
     Body(#[source] hyper::Error),
+    #[error("the body is not whole {coding}")]
+    Encoding { coding: &'static str, source: io::Error },
     #[error("the body is longer than {} MiB, the most that is read", super::transport::MOST_BODY >> 20)]
     TooLarge,
     #[error("more than {most} redirects")]
@@ -77,7 +79,7 @@ impl TransportError {
             Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
-            Self::TooLarge => "body",
+            Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
             Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",
         }

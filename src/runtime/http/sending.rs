@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{COOKIE, HeaderName, HeaderValue};
 
+use super::compression;
+use super::cookies;
 use super::error::{RequestError, TransportError};
 use super::measured::Measured;
 use super::response::Response;
@@ -26,18 +28,23 @@ pub(super) struct Ready<'v> {
     /// `None`: what the scenario says.
     pub(super) expected: Option<StatusSet>,
     pub(super) max_redirects: u32,
+    pub(super) decompress: bool,
 }
 
 impl Ready<'_> {
     pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, mut outgoing, timeout, expected, max_redirects } = self;
+        let Self { vu, template, name, mut outgoing, timeout, expected, max_redirects, decompress } = self;
         let template = name_of(&template);
         let method = outgoing.method.clone();
         let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
+        let has_own_cookies = outgoing.headers.contains_key(COOKIE);
         let mut left = timeout;
         // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
         let mut hop = 0;
         loop {
+            if !has_own_cookies {
+                cookies::announce(vu, &mut outgoing);
+            }
             let mut measured = Measured::begin(vu, &method, template, name.as_deref());
             if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
@@ -48,17 +55,23 @@ impl Ready<'_> {
                 measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
                 return Err(RequestError::Timeout { step, after: timeout }.into());
             };
-            let redirected = ended.map(|received| match max_redirects {
-                0 => (Redirect::None, received),
-                _ => (redirect::follow(&mut outgoing, &received), received),
-            });
-            let (redirect, received) = match redirected {
-                Ok((Redirect::Followed, _)) if hop >= max_redirects as usize => {
-                    Err(TransportError::TooManyRedirects { most: max_redirects })
+            let arrived = ended.and_then(|mut received| {
+                cookies::keep(vu, &outgoing.url, &received.headers);
+                let redirect = match max_redirects {
+                    0 => Redirect::None,
+                    _ => redirect::follow(&mut outgoing, &received),
+                };
+                if redirect == Redirect::Followed {
+                    if hop >= max_redirects as usize {
+                        return Err(TransportError::TooManyRedirects { most: max_redirects });
+                    }
+                } else if decompress && compression::is_encoded(&received.headers) {
+                    measured.stop();
+                    received.body = compression::decoded(&received.headers, received.body)?;
                 }
-                other => other,
-            }
-            .map_err(|source| {
+                Ok((redirect, received))
+            });
+            let (redirect, received) = arrived.map_err(|source| {
                 let class = source.class();
                 measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
                 RequestError::Transport { step, class, source }

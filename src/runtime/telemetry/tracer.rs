@@ -58,14 +58,14 @@ impl Tracer {
         Some(Self { parts, phase, spans, sampler })
     }
 
-    /// The trace of an iteration that starts now.
-    pub(crate) fn begin(&self, vu: u64, iteration: u64, now: Instant) -> IterationTrace {
+    /// The trace of an iteration that starts now, in a part of the phase that is told apart where there is one.
+    pub(crate) fn begin(&self, vu: u64, iteration: u64, now: Instant, part: Option<Phase>) -> IterationTrace {
         let trace = self.parts.prefix.trace(nonzero());
         let facts =
             self.sampler.borrow_mut().decide(now, fastrand::f64()).map(|Weight(weight)| IterationFacts {
                 trace,
                 scenario: self.spans.scenario().clone(),
-                phase: self.phase,
+                phase: part.unwrap_or(self.phase),
                 weight,
                 vu,
                 iteration,

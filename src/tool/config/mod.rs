@@ -25,7 +25,7 @@ pub(crate) use service::{Probe, Program, Service};
 pub(crate) use source::{Source, Sourced};
 pub(crate) use value::{Value, Values, reveal};
 
-use crate::model::load::{LoadOverride, Stage};
+use crate::model::load::{LoadOverride, Rate, Stage};
 use crate::model::plan::{ReferencePlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::sys;
@@ -50,6 +50,9 @@ pub(crate) struct Flags {
     pub(crate) duration: Option<std::time::Duration>,
     pub(crate) iterations: Option<u64>,
     pub(crate) stages: Vec<Stage>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) max_vus: Option<u32>,
+    pub(crate) seed: Option<u64>,
     pub(crate) trace: Option<TracePolicy>,
     pub(crate) no_reference: bool,
     pub(crate) watch: Vec<Target>,
@@ -64,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) base_url: Option<Sourced<String>>,
     pub(crate) env: Values,
     pub(crate) trace: Sourced<TracePolicy>,
+    /// Decides about everything random that is to come again.
+    pub(crate) seed: Option<Sourced<u64>>,
     pub(crate) keep_runs: Sourced<usize>,
     /// Processes whose use of the host is told, beside the services and the generator.
     pub(crate) watch: Option<Sourced<Vec<Target>>>,
@@ -175,6 +180,8 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         duration: flags.duration.map(|it| Sourced::flag(it, "--duration")),
         iterations: flags.iterations.map(|it| Sourced::flag(it, "--iterations")),
         stages: (!flags.stages.is_empty()).then(|| Sourced::flag(flags.stages.clone(), "--stage")),
+        rate: flags.rate.map(|it| Sourced::flag(it, "--rate")),
+        max_vus: flags.max_vus.map(|it| Sourced::flag(it, "--max-vus")),
     };
     load.check()?;
     let value =
@@ -184,6 +191,7 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         env: flags.env.iter().map(value).collect(),
         trace: flags.trace.map(|it| Sourced::flag(it, "--trace")),
         watch: (!flags.watch.is_empty()).then(|| Sourced::flag(flags.watch.clone(), "--watch")),
+        seed: flags.seed.map(|it| Sourced::flag(it, "--seed")),
         load,
         ..Settings::default()
     };
@@ -208,6 +216,7 @@ fn complete(
         base_url: settings.base_url,
         env: settings.env,
         trace: settings.trace.unwrap_or(Sourced::new(TracePolicy::default(), Source::Default)),
+        seed: settings.seed,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
         watch: settings.watch,
         reference: settings.reference,

@@ -24,6 +24,7 @@ pub(super) struct Settings {
     /// What `vu.env(key)` answers.
     pub(super) env: Values,
     pub(super) trace: Option<Sourced<TracePolicy>>,
+    pub(super) seed: Option<Sourced<u64>>,
     pub(super) keep_runs: Option<Sourced<usize>>,
     pub(super) watch: Option<Sourced<Vec<Target>>>,
     pub(super) reference: ReferenceSettings,
@@ -84,6 +85,7 @@ impl Settings {
         replace(&mut self.base_url, upper.base_url);
         self.env.extend(upper.env);
         replace(&mut self.trace, upper.trace);
+        replace(&mut self.seed, upper.seed);
         replace(&mut self.keep_runs, upper.keep_runs);
         replace(&mut self.watch, upper.watch);
         replace(&mut self.reference.iterations, upper.reference.iterations);
@@ -164,6 +166,7 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
         base_url: section.get("base-url").map(|field| field.string()).transpose()?,
         env: section.get("env").map(read_values).transpose()?.unwrap_or_default(),
         trace: section.get("trace").map(|field| field.parsed(str::parse)).transpose()?,
+        seed: section.get("seed").map(|field| field.integer()).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
         watch: section.get("watch").map(|field| field.words(str::parse)).transpose()?,
         otlp: section.get("otlp").map(read_otlp).transpose()?.unwrap_or_default(),

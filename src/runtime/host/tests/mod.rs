@@ -23,6 +23,9 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod answering;
+mod arrivals;
+mod cookies;
 mod data;
 mod requests;
 mod runs;
@@ -63,6 +66,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         trace: TracePolicy::Off,
         otlp_endpoint: None,
         resource: BTreeMap::new(),
+        seed: None,
         workers: Some(2),
     }
 }

@@ -148,10 +148,11 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         scenario: 0,
         run: facts.into(),
         requests: Arc::default(),
+        env: Arc::default(),
         shard: None,
         tracer: Some(tracer.clone()),
     });
-    let trace = tracer.begin(1, 0, now);
+    let trace = tracer.begin(1, 0, now, None);
     vu.swap_current(Current { trace: Some(Rc::new(trace.clone())), parent: None, group: None });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(vu.post("/moved").send()).unwrap();
