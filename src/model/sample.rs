@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::event::Warning;
+use super::health::Signs;
 use super::id::RunId;
 use super::load::{LoadModel, Stage, Timing};
 use super::phases::{HttpPhase, PhaseTimes};
@@ -180,6 +181,9 @@ fn health() -> Health {
         cpu_share,
         runqueue_wait_ratio: Some(ratio),
         rss_bytes_max: Some(20 << 20),
+        processes: 1,
+        cpu_share_max: Some(millis(cpu_share * 1.04e6)),
+        open_files_max: Some(u64::from(pid) - 60),
     };
     let message = "auth used 91% of this host's CPU and waited 7× as long for it; the generator used 3%. Services and \
                    generator share this machine: compare runs with each other, not these milliseconds with production.";
@@ -188,6 +192,8 @@ fn health() -> Health {
         warnings: vec![Warning::new("cpu-shared", message)],
         generator_cpu_share: Some(0.03),
         host_cpu_share: Some(0.97),
+        steal_share: Some(0.0),
+        cpu_pressure: Some(0.88),
         lateness_p99_ms: None,
         processes: vec![process("auth", 101, 0.91, 7.0), process("user", 102, 0.02, 0.4)],
     }
@@ -198,7 +204,12 @@ pub(crate) fn summary() -> Summary {
     let requests = SECONDS * ITERATIONS_A_SECOND * STEPS.len() as u64;
     summarise(Inputs {
         facts: &facts(),
-        binaries: &[BinaryRun { package: PACKAGE, scenarios: &infos, stats: &stats }],
+        binaries: &[BinaryRun {
+            package: PACKAGE,
+            scenarios: &infos,
+            stats: &stats,
+            signs: &Signs::default(),
+        }],
         joined: Joined { requests_traced: requests, requests_joined: requests, ..Joined::default() },
         attribution: attribution(),
         health: health(),

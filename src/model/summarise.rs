@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Warning;
+use super::health::{self, Signs};
 use super::id::RunId;
 use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
@@ -38,6 +39,7 @@ pub(crate) struct BinaryRun<'a> {
     /// The scenarios that ran, with the load that they ran under.
     pub(crate) scenarios: &'a [ScenarioInfo],
     pub(crate) stats: &'a RunStats,
+    pub(crate) signs: &'a Signs,
 }
 
 /// What became of the requests that were traced. All zero where nothing received spans.
@@ -108,6 +110,10 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         })
     };
     attribution.sort_by_key(place);
+    let judgement = health::judge(binaries);
+    health.valid &= !judgement.is_invalid;
+    health.warnings.extend(judgement.warnings);
+    health.lateness_p99_ms = judgement.lateness_p99.map(|late| millis(late.as_nanos() as f64));
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     health.warnings.extend(scenarios.iter().filter_map(panicked));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
@@ -376,7 +382,11 @@ mod tests {
     use super::super::plan::ThresholdText;
     use super::super::sample;
     use super::super::verdict::Verdict;
+    use std::sync::LazyLock;
+
     use super::*;
+
+    static NOTHING_SEEN: LazyLock<Signs> = LazyLock::new(Signs::default);
 
     fn of(binaries: &[BinaryRun<'_>], health: Health, outcomes: Vec<Outcome>) -> Summary {
         summarise(Inputs {
@@ -436,7 +446,7 @@ mod tests {
     #[test]
     fn binaries_one_after_the_other_have_their_own_figures_and_one_total() {
         let (infos, stats) = (sample::infos(), sample::stats());
-        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats };
+        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
         let summary = of(&[binary("a"), binary("b")], valid(), Vec::new());
         let packages: Vec<_> = summary.scenarios.iter().map(|scenario| scenario.package.as_str()).collect();
         assert_eq!(packages, ["a", "b"]);
@@ -461,7 +471,7 @@ mod tests {
             (&cut_off, "20 were cut off"),
             (&nothing, "none was started"),
         ] {
-            let binary = BinaryRun { package: "p", scenarios: &infos, stats };
+            let binary = BinaryRun { package: "p", scenarios: &infos, stats, signs: &NOTHING_SEEN };
             let summary = of(&[binary], valid(), Vec::new());
             assert_eq!(summary.exit_code, 102);
             let why = no_success(&summary.scenarios).unwrap();
@@ -474,10 +484,11 @@ mod tests {
     fn the_exit_code_follows_the_documented_precedence() {
         let infos = sample::infos();
         let stats = sample::stats();
-        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats }];
+        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }];
         let mut no_thresholds = infos.clone();
         no_thresholds[0].thresholds.clear();
-        let passing = [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats }];
+        let passing =
+            [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats, signs: &NOTHING_SEEN }];
         let invalid = Health::default();
         assert_eq!(of(&passing, valid(), Vec::new()).exit_code, 0);
         assert_eq!(of(&passing, invalid.clone(), Vec::new()).verdict, Verdict::Invalid);
@@ -494,8 +505,11 @@ mod tests {
             // Beside a scenario that is well, so that the run itself has successes.
             infos.push(ScenarioInfo { name: "well".into(), thresholds: Vec::new(), ..infos[0].clone() });
             stats.load.insert("well".into(), sample::stats().load[sample::SCENARIO].clone());
-            let summary =
-                of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+            let summary = of(
+                &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+                valid(),
+                Vec::new(),
+            );
             summary.health.warnings.iter().map(|warning| warning.code.clone()).collect::<Vec<_>>()
         };
         assert_eq!(codes(|_| ()), [""; 0]);
@@ -513,8 +527,11 @@ mod tests {
         }];
         let mut stats = sample::stats();
         stats.load.insert("unlisted".into(), ScenarioStats::default());
-        let summary =
-            of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            Vec::new(),
+        );
         assert_eq!(summary.scenarios[1].executor, "unknown");
         assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
     }
@@ -531,7 +548,11 @@ mod tests {
             at_ms: 4000,
             text: "p(95)=2h".into(),
         });
-        let summary = of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), vec![]);
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            vec![],
+        );
         let threshold = &summary.thresholds[0];
         assert!(!threshold.passed && threshold.observed.is_some());
         assert_eq!(threshold.aborted_at_s, Some(4.0));

@@ -336,13 +336,20 @@ pub(crate) struct Health {
     /// CPU of the scenario process and the tool, of what the host has (all cores), 0 to 1.
     pub(crate) generator_cpu_share: Option<f64>,
     pub(crate) host_cpu_share: Option<f64>,
+    /// Of the host's CPU time, what the hypervisor gave to others, 0 to 1.
+    #[serde(default)]
+    pub(crate) steal_share: Option<f64>,
+    /// The part of the load's time in which something on the host was ready to run but without a CPU, 0 to 1; `null`
+    /// where the kernel has no pressure stall information.
+    #[serde(default)]
+    pub(crate) cpu_pressure: Option<f64>,
     /// Open models only.
     pub(crate) lateness_p99_ms: Option<f64>,
     pub(crate) processes: Vec<Process>,
 }
 
-/// What one process used of this host during the load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What one process, or those of one name, used of this host during the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) pid: u32,
@@ -351,4 +358,13 @@ pub(crate) struct Process {
     /// Time that its threads waited for a CPU, over the time they had one; `null` where the OS does not tell.
     pub(crate) runqueue_wait_ratio: Option<f64>,
     pub(crate) rss_bytes_max: Option<u64>,
+    /// How many processes were counted together, at most.
+    #[serde(default)]
+    pub(crate) processes: u32,
+    /// `cpu_share` of the second in which it was the highest.
+    #[serde(default)]
+    pub(crate) cpu_share_max: Option<f64>,
+    /// Descriptors open at a time, at most; `null` where the OS does not tell, as of other users' processes.
+    #[serde(default)]
+    pub(crate) open_files_max: Option<u64>,
 }

@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use crate::model::id::{RunId, TracePrefix};
 
 pub(crate) use counts::ReceiverCounts;
+pub(crate) use server::Outlet;
 
 use counts::Counters;
 use decode::Decoder;
@@ -121,6 +122,11 @@ impl Receiver {
     /// The base URL for `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// For what the tool itself has to tell the target that is forwarded to.
+    pub(crate) fn outlet(&self) -> Outlet {
+        Outlet::new(self.shared.clone())
     }
 
     pub(crate) fn counts(&self) -> ReceiverCounts {

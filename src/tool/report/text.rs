@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Style, attribution, phases};
+use super::{Style, attribution, phases, processes};
 use crate::model::arrivals;
 use crate::model::event::Warning;
 use crate::model::http::is_generators_own;
@@ -30,7 +30,8 @@ impl Default for Options {
     }
 }
 
-/// The whole page: table, totals, thresholds, checks, errors, where the time goes, warnings. A section that has nothing
+/// The whole page: table, totals, thresholds, checks, errors, where the time goes, what processes used,
+/// warnings. A section that has nothing
 /// to say is left out. Foreign text is stripped of whatever a terminal would obey.
 pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     let style = options.style;
@@ -47,6 +48,7 @@ pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     out.push_str(&checks(summary, style));
     out.push_str(&errors(summary, style));
     out.push_str(&attribution::section(summary, style));
+    out.push_str(&processes::section(summary, style));
     out.push_str(&warnings(&summary.health.warnings, options));
     out
 }
