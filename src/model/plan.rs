@@ -99,8 +99,18 @@ pub(crate) struct ScenarioInfo {
     pub(crate) name: String,
     pub(crate) load: LoadModel,
     pub(crate) reference: ReferencePlan,
+    /// Of a mix: its flows and their weights.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) flows: Vec<FlowInfo>,
     /// (metric, expression) as written; they were valid when the listing was made.
     pub(crate) thresholds: Vec<ThresholdText>,
+}
+
+/// One of the flows that a scenario mixes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FlowInfo {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
 }
 
 /// A threshold as its author wrote it.

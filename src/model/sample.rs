@@ -38,6 +38,7 @@ pub(crate) fn infos() -> Vec<ScenarioInfo> {
         name: SCENARIO.to_owned(),
         load: LoadModel::RampingVus { stages: vec![stage(30, 20), stage(60, 20), stage(30, 0)] },
         reference: ReferencePlan::default(),
+        flows: Vec::new(),
         thresholds: vec![
             threshold("http_req_duration", "p(95)<600ms"),
             threshold(r#"http_req_duration{step:"POST /auth/register"}"#, "p(95)<1800ms"),

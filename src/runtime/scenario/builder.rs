@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use crate::model::load::{DEFAULT_GRACE, DEFAULT_MAX_DURATION, LoadModel, Stage};
-use crate::model::plan::{ReferencePlan, ScenarioInfo};
+use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
 use crate::runtime::data::{Data, Feeder, SharedBy};
 use crate::runtime::error::Result;
@@ -29,6 +29,10 @@ pub struct Scenario {
     pub(crate) graceful_ramp_down: Duration,
     /// Feeders that are read before the load.
     pub(crate) data: Vec<Box<dyn Data>>,
+    /// Of a mix.
+    pub(super) flows: Vec<FlowInfo>,
+    /// What is wrong with the mix.
+    pub(super) fault: Option<String>,
     thresholds: Vec<(String, String)>,
 }
 
@@ -163,7 +167,7 @@ impl<T: Send + Sync + 'static, S: 'static> Stateful<T, S> {
 }
 
 impl Scenario {
-    fn new(name: Cow<'static, str>, flow: Arc<dyn Flow>) -> Self {
+    pub(super) fn new(name: Cow<'static, str>, flow: Arc<dyn Flow>) -> Self {
         Self {
             name: name.into_owned(),
             flow,
@@ -172,6 +176,8 @@ impl Scenario {
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
             data: Vec::new(),
+            flows: Vec::new(),
+            fault: None,
             thresholds: Vec::new(),
         }
     }
@@ -273,6 +279,13 @@ impl Scenario {
         self
     }
 
+    /// Whether nothing but its name, its code and its data has been said.
+    pub(super) fn has_only_its_flow(&self) -> bool {
+        let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
+        (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
+            && self.info() == bare.info()
+    }
+
     /// The thresholds, read; the error names the scenario and the threshold.
     pub(crate) fn parsed_thresholds(&self) -> Result<Vec<Threshold>, String> {
         let parse = |(metric, expression): &(String, String)| {
@@ -289,11 +302,15 @@ impl Scenario {
         {
             return Err(format!("`{}` is no scenario name; use letters, digits, `_` and `-`", self.name));
         }
+        if let Some(fault) = &self.fault {
+            return Err(format!("scenario `{}`: {fault}", self.name));
+        }
         self.load.check().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         Ok(ScenarioInfo {
             name: self.name.clone(),
             load: self.load.clone(),
             reference: self.reference,
+            flows: self.flows.clone(),
             thresholds: self.parsed_thresholds()?.iter().map(|threshold| threshold.text().clone()).collect(),
         })
     }

@@ -2,12 +2,14 @@
 
 mod builder;
 mod flow;
+mod mix;
 mod pause;
 mod step;
 pub(crate) mod user;
 mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use mix::mix;
 pub use pause::Pause;
 pub use vu::Vu;
 

@@ -101,8 +101,13 @@ impl<'v> Iteration<'v> {
     fn end(&mut self, end: &WorkEnd) {
         self.ended = true;
         let took = clock::now().saturating_duration_since(self.started);
+        let flow = self.vu.take_flow();
         if let Some(shard) = self.vu.shard() {
-            shard.borrow_mut().iteration(self.vu.slot(), end, took);
+            let mut shard = shard.borrow_mut();
+            shard.iteration(self.vu.slot(), end, took);
+            if let Some(flow) = flow {
+                shard.flow(self.vu.slot(), &flow, end);
+            }
         }
         self.vu.next_iteration();
         self.vu.swap_current(Current::default());

@@ -24,6 +24,7 @@ use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
 mod data;
+mod mixes;
 mod runs;
 mod transfers;
 mod users;
