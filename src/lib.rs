@@ -16,7 +16,7 @@ mod tool;
 pub use runtime::data::{Feeder, csv, json, rows};
 pub use runtime::error::{Error, Result};
 pub use runtime::host::main;
-pub use runtime::http::{Request, Response, StatusSet};
+pub use runtime::http::{Cookies, Request, Response, StatusSet};
 pub use runtime::scenario::{
     Pause, Scenario, Stage, Stateful, Vu, millis, mins, mix, scenario, secs, stage, stateful,
 };

@@ -24,6 +24,15 @@ impl RunId {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What decides about random things where no seed is given: FNV-1a, cut to what any reader of JSON takes for a whole
+    /// number.
+    pub(crate) fn seed(&self) -> u64 {
+        let hash = self.0.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        hash >> 11
+    }
 }
 
 /// A text that is no run id.

@@ -1,5 +1,6 @@
 //! Pure values that both halves speak in: no IO, no clock.
 
+pub(crate) mod arrivals;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod id;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::duration;
 use super::id::{RunId, TracePrefix};
-use super::load::{LoadModel, LoadOverride};
+use super::load::{LoadModel, LoadOverride, Timing};
 use super::secret::Secrets;
 
 /// Which iterations are traced.
@@ -89,8 +89,18 @@ pub(crate) struct RunPlan {
     pub(crate) otlp_endpoint: Option<String>,
     /// Resource attributes beyond the process's own, such as the commit.
     pub(crate) resource: BTreeMap<String, String>,
+    /// Decides about everything random that is to come again; `None`: as the run's id says.
+    #[serde(default)]
+    pub(crate) seed: Option<u64>,
     /// Worker threads; `None`: one for each core that is to be had.
     pub(crate) workers: Option<usize>,
+}
+
+impl RunPlan {
+    /// What decides about everything random that is to come again.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| self.run.seed())
+    }
 }
 
 /// What a scenario says of itself when asked.
@@ -98,6 +108,8 @@ pub(crate) struct RunPlan {
 pub(crate) struct ScenarioInfo {
     pub(crate) name: String,
     pub(crate) load: LoadModel,
+    #[serde(default)]
+    pub(crate) timing: Timing,
     pub(crate) reference: ReferencePlan,
     /// Of a mix: its flows and their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,6 +123,13 @@ pub(crate) struct ScenarioInfo {
 pub(crate) struct FlowInfo {
     pub(crate) name: String,
     pub(crate) weight: u32,
+}
+
+impl ScenarioInfo {
+    /// Its load in one line, e.g. `constant-vus 5 for 10s, after login`.
+    pub(crate) fn describe(&self) -> String {
+        self.load.describe() + &self.timing.describe()
+    }
 }
 
 /// A threshold as its author wrote it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::event::Warning;
 use super::id::RunId;
-use super::load::{LoadModel, Stage};
+use super::load::{LoadModel, Stage, Timing};
 use super::plan::{ReferencePlan, ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use super::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
@@ -25,6 +25,7 @@ pub(crate) fn facts() -> RunFacts {
         commit: Some("0123456789abcdef0123456789abcdef01234567".into()),
         dirty: Some(false),
         base_url: Some("http://127.0.0.1:8080".into()),
+        seed: None,
     }
 }
 
@@ -36,7 +37,8 @@ pub(crate) fn infos() -> Vec<ScenarioInfo> {
     };
     vec![ScenarioInfo {
         name: SCENARIO.to_owned(),
-        load: LoadModel::RampingVus { stages: vec![stage(30, 20), stage(60, 20), stage(30, 0)] },
+        load: LoadModel::RampingVus { stages: vec![stage(30, 20.0), stage(60, 20.0), stage(30, 0.0)] },
+        timing: Timing::default(),
         reference: ReferencePlan::default(),
         flows: Vec::new(),
         thresholds: vec![

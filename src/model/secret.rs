@@ -52,6 +52,10 @@ impl FromIterator<Secrets> for Secrets {
 }
 
 impl Secrets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     pub(crate) fn mask<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         self.values.iter().fold(text.into(), |text, value| {
             if text.contains(value.as_str()) { Cow::Owned(text.replace(value, MASK)) } else { text }
@@ -95,7 +99,7 @@ impl Secrets {
         for (message, count) in errors.messages {
             stats.errors.add(&self.mask_message(&message), count);
         }
-        if self.values.is_empty() {
+        if self.is_empty() {
             return;
         }
         // Names that become equal are one row.

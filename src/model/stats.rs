@@ -174,6 +174,42 @@ pub(crate) struct FlowStats {
     pub(crate) interrupted_iterations: u64,
 }
 
+/// A stretch of a phase's time, in nanoseconds from the phase's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Span {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+impl Span {
+    /// `None` where it has no length.
+    pub(crate) fn new(from: Duration, to: Duration) -> Option<Self> {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        (from < to).then(|| Self { from_ns: nanos(from), to_ns: nanos(to) })
+    }
+
+    /// The shortest that holds both.
+    fn hull(self, other: Self) -> Self {
+        Self { from_ns: self.from_ns.min(other.from_ns), to_ns: self.to_ns.max(other.to_ns) }
+    }
+
+    pub(crate) fn length(self) -> Duration {
+        Duration::from_nanos(self.to_ns.saturating_sub(self.from_ns))
+    }
+}
+
+/// How long at least one of them lasts.
+fn union(spans: impl Iterator<Item = Span>) -> Duration {
+    let mut spans: Vec<Span> = spans.collect();
+    spans.sort_by_key(|span| span.from_ns);
+    let (mut length, mut seen) = (0, 0);
+    for span in spans {
+        length += span.to_ns.saturating_sub(span.from_ns.max(seen));
+        seen = seen.max(span.to_ns);
+    }
+    Duration::from_nanos(length)
+}
+
 /// What is known of one scenario.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -204,6 +240,9 @@ pub(crate) struct ScenarioStats {
     pub(crate) interrupted_ns: u64,
     /// Time that users spent in the iteration loop, all users together, in nanoseconds.
     pub(crate) vu_ns: u64,
+    /// The time that the figures are of: from the scenario's begin, or the end of its warm-up, to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Span>,
     /// Users running at the end of the interval.
     pub(crate) vus: u32,
     /// The most users at a time.
@@ -234,6 +273,7 @@ impl ScenarioStats {
         self.lag.merge(&other.lag);
         self.interrupted_ns += other.interrupted_ns;
         self.vu_ns += other.vu_ns;
+        self.measured = self.measured.into_iter().chain(other.measured).reduce(Span::hull);
         self.vus = other.vus;
         self.vus_max = self.vus_max.max(other.vus_max).max(other.vus);
         self.iterations_seen += other.iterations_seen;
@@ -252,6 +292,14 @@ impl ScenarioStats {
             own.passes += check.passes;
             own.fails += check.fails;
         }
+    }
+
+    /// Nothing happened.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.iterations + self.interrupted_iterations + self.dropped_iterations == 0
+            && self.steps.is_empty()
+            && self.checks.is_empty()
+            && self.vu_ns == 0
     }
 
     /// Counts arrivals that did not become iterations.
@@ -320,7 +368,7 @@ pub(crate) struct RunStats {
     /// What is left out of the figures.
     pub(crate) warm_up: BTreeMap<String, ScenarioStats>,
     pub(crate) load: BTreeMap<String, ScenarioStats>,
-    /// How long the load phase took so far.
+    /// How long the load was measured so far: while at least one scenario was.
     pub(crate) load_time: Duration,
 }
 
@@ -329,14 +377,25 @@ impl RunStats {
         let into = match interval.phase {
             Phase::Reference => &mut self.reference,
             Phase::WarmUp => &mut self.warm_up,
-            Phase::Load => {
-                self.load_time = self.load_time.max(Duration::from_millis(interval.end_ms));
-                &mut self.load
-            }
+            Phase::Load => &mut self.load,
         };
         for (name, stats) in &interval.scenarios {
             into.entry(name.clone()).or_default().merge(stats);
         }
+        if interval.phase == Phase::Load {
+            let spans = self.load.values().filter_map(|stats| stats.measured);
+            self.load_time = match union(spans) {
+                // Nothing is measured yet: the time that passed.
+                Duration::ZERO => self.load_time.max(Duration::from_millis(interval.end_ms)),
+                measured => measured,
+            };
+        }
+    }
+
+    /// How long one scenario was measured.
+    pub(crate) fn measured(&self, scenario: &str) -> Duration {
+        let span = self.load.get(scenario).and_then(|stats| stats.measured);
+        span.map_or(self.load_time, Span::length)
     }
 }
 

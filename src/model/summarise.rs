@@ -9,7 +9,7 @@ use super::plan::{FlowInfo, ScenarioInfo};
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
-    Totals, Trace, Unloaded, millis,
+    Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
@@ -26,6 +26,8 @@ pub(crate) struct RunFacts {
     pub(crate) dirty: Option<bool>,
     /// Without user information and query values.
     pub(crate) base_url: Option<String>,
+    /// As it was asked for.
+    pub(crate) seed: Option<u64>,
 }
 
 /// What one scenario binary measured. Binaries of a run go one after the other, scenarios of a binary together.
@@ -73,7 +75,6 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         ..Trace::default()
     };
     for binary in binaries {
-        let seconds = binary.stats.load_time.as_secs_f64();
         let nothing = ScenarioStats::default();
         for (name, info) in names(binary) {
             let stats = binary.stats.load.get(name).unwrap_or(&nothing);
@@ -95,6 +96,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
                 passes: counts.passes,
                 fails: counts.fails,
             }));
+            let seconds = binary.stats.measured(name).as_secs_f64();
             thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
         }
     }
@@ -130,6 +132,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
             commit: facts.commit.clone(),
             dirty: facts.dirty,
             base_url: facts.base_url.clone(),
+            seed: Some(facts.seed.unwrap_or_else(|| facts.id.seed())),
             trace,
         },
         scenarios,
@@ -184,23 +187,27 @@ fn scenario(
     stats: &ScenarioStats,
 ) -> Scenario {
     let unknown = || "unknown".to_owned();
+    let is_open = info.is_some_and(|info| info.load.open().is_some());
     let iteration_ns = stats.iteration.sum_nanos() + u128::from(stats.interrupted_ns);
     Scenario {
         name: name.to_owned(),
         package: binary.package.to_owned(),
         executor: info.map_or_else(unknown, |info| info.load.executor().to_owned()),
-        load: info.map_or_else(unknown, |info| info.load.describe()),
-        duration_s: binary.stats.load_time.as_secs_f64(),
+        load: info.map_or_else(unknown, ScenarioInfo::describe),
+        duration_s: binary.stats.measured(name).as_secs_f64(),
         vus_max: stats.vus_max,
         iterations: stats.iterations,
         failed_iterations: stats.failed_iterations,
         panics: stats.panics,
         dropped_iterations: stats.dropped_iterations,
+        dropped: stats.dropped.clone(),
         interrupted_iterations: stats.interrupted_iterations,
         errors: error_counts(&stats.errors),
         flows: info.map_or_else(Vec::new, |info| flows(&info.flows, stats)),
         iteration_ms: LatencyMs::of(&stats.iteration),
-        response_ms: None,
+        response_ms: is_open.then(|| LatencyMs::of(&stats.response)),
+        lag_ms: is_open.then(|| LatencyMs::of(&stats.lag)),
+        warm_up: warm_up(binary, name, info),
         vu_seconds: stats.vu_ns as f64 / 1e9,
         iteration_seconds: iteration_ns as f64 / 1e9,
     }
@@ -218,6 +225,19 @@ fn flows(infos: &[FlowInfo], stats: &ScenarioStats) -> Vec<Flow> {
         }
     };
     infos.iter().map(flow).collect()
+}
+
+/// What the scenario asked to be left out of the figures.
+fn warm_up(binary: &BinaryRun<'_>, name: &str, info: Option<&ScenarioInfo>) -> Option<WarmUp> {
+    let duration = info?.timing.warm_up;
+    let nothing = ScenarioStats::default();
+    let stats = binary.stats.warm_up.get(name).unwrap_or(&nothing);
+    (!duration.is_zero()).then(|| WarmUp {
+        duration_s: duration.as_secs_f64(),
+        iterations: stats.iterations + stats.interrupted_iterations,
+        dropped_iterations: stats.dropped_iterations,
+        requests: stats.requests().count,
+    })
 }
 
 /// The commonest first; what was too various to keep word for word stands last.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::Warning;
 use super::id::RunId;
 use super::latency::Latency;
-use super::stats::StepKind;
+use super::stats::{DropCause, StepKind};
 use super::verdict::Verdict;
 
 /// The name and number of the schema.
@@ -38,6 +38,9 @@ pub(crate) struct Run {
     pub(crate) commit: Option<String>,
     pub(crate) dirty: Option<bool>,
     pub(crate) base_url: Option<String>,
+    /// What decides about arrivals at random: `--seed` with it makes the same ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
     pub(crate) trace: Trace,
 }
 
@@ -127,6 +130,9 @@ pub(crate) struct Scenario {
     pub(crate) failed_iterations: u64,
     pub(crate) panics: u64,
     pub(crate) dropped_iterations: u64,
+    /// The same by cause.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) dropped: BTreeMap<DropCause, u64>,
     pub(crate) interrupted_iterations: u64,
     pub(crate) errors: Vec<ErrorCount>,
     /// Of a mix: its flows, in the order of its code.
@@ -136,6 +142,12 @@ pub(crate) struct Scenario {
     /// Open models only: scheduled instant to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) response_ms: Option<LatencyMs>,
+    /// Open models only: scheduled instant to actual start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lag_ms: Option<LatencyMs>,
+    /// What is in no figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warm_up: Option<WarmUp>,
     /// Time that users spent in the loop, and the sum of iteration times: they agree within 2%.
     pub(crate) vu_seconds: f64,
     pub(crate) iteration_seconds: f64,
@@ -149,6 +161,15 @@ pub(crate) struct Flow {
     pub(crate) iterations: u64,
     pub(crate) failed_iterations: u64,
     pub(crate) interrupted_iterations: u64,
+}
+
+/// What a scenario asked to be left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WarmUp {
+    pub(crate) duration_s: f64,
+    pub(crate) iterations: u64,
+    pub(crate) dropped_iterations: u64,
+    pub(crate) requests: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

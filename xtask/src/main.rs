@@ -35,7 +35,7 @@ enum Task {
     Ci(ci::Options),
     /// Check the architecture rules
     Tidy,
-    /// Measure the generator's CPU per request beside wrk's and oha's
+    /// Measure the generator's CPU, memory and lateness beside wrk, oha and Goose
     Bench(bench::Options),
     /// Answer every request with a few bytes, until standard input closes
     #[cfg(feature = "server")]

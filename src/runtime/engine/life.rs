@@ -1,13 +1,17 @@
 //! One user's life: prepared once, then waiting, running, retiring and waiting again, until the phase is over.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::User;
+use super::pool::Pool;
+use super::{Start, User};
+use crate::model::stats::DropCause;
 use crate::runtime::record::Shard;
 use crate::sys::clock;
 
@@ -17,13 +21,23 @@ pub(super) enum Pot {
     Unlimited,
     Each(u64),
     Shared(Arc<AtomicU64>),
+    /// One for each arrival.
+    Arrivals(Arc<Pool>),
 }
 
 impl Pot {
+    /// Of an open model.
+    pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
+        match self {
+            Self::Arrivals(pool) => Some(pool),
+            _ => None,
+        }
+    }
+
     /// Takes one iteration out, if there is one; `begun` is how many the user has had.
     fn take(&self, begun: u64) -> bool {
         match self {
-            Self::Unlimited => true,
+            Self::Unlimited | Self::Arrivals(_) => true,
             Self::Each(n) => begun < *n,
             Self::Shared(left) => {
                 left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
@@ -49,6 +63,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Control {
     state: Cell<State>,
+    /// When the iteration was due that the user is to begin.
+    arrival: Cell<Option<Instant>>,
     changed: Notify,
     /// Started, and not yet waiting again.
     busy: Cell<bool>,
@@ -59,6 +75,7 @@ impl Control {
     pub(super) fn new() -> Rc<Self> {
         Rc::new(Self {
             state: Cell::new(State::Waiting),
+            arrival: Cell::new(None),
             changed: Notify::new(),
             busy: Cell::new(false),
             finished: Cell::new(false),
@@ -71,6 +88,12 @@ impl Control {
             self.busy.set(true);
             self.set(State::Running);
         }
+    }
+
+    /// The user, which waits, begins one iteration that was due at `at`.
+    pub(super) fn arrive(&self, at: Instant) {
+        self.arrival.set(Some(at));
+        self.start();
     }
 
     pub(super) fn retire(&self, turn: u32) {
@@ -111,11 +134,56 @@ impl Control {
     }
 }
 
+/// The users of an open model on one thread who wait for arrivals. The one that has waited longest comes first.
+#[derive(Debug)]
+pub(super) struct Bench {
+    waiting: RefCell<VecDeque<Rc<Control>>>,
+    pool: Arc<Pool>,
+    worker: usize,
+}
+
+impl Bench {
+    pub(super) fn new(pool: Arc<Pool>, worker: usize) -> Rc<Self> {
+        Rc::new(Self { waiting: RefCell::default(), pool, worker })
+    }
+
+    /// The next user, if one waits.
+    pub(super) fn next(&self) -> Option<Rc<Control>> {
+        self.waiting.borrow_mut().pop_front()
+    }
+}
+
+/// Where a scenario's figures go on one thread.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    pub(super) load: usize,
+    pub(super) warm_up: usize,
+    /// Iterations that start before belong to the warm-up.
+    pub(super) warm_until: Rc<Cell<Option<Instant>>>,
+}
+
+impl Rows {
+    /// How an iteration begins now, or was due.
+    fn start(&self, scheduled: Option<Instant>) -> Start {
+        let is_warm_up =
+            self.warm_until.get().is_some_and(|until| scheduled.unwrap_or_else(clock::now) < until);
+        Start { row: if is_warm_up { self.warm_up } else { self.load }, is_warm_up, scheduled }
+    }
+
+    /// Where an arrival counts that was due at `at`.
+    pub(super) fn of_arrival(&self, at: Instant) -> usize {
+        self.start(Some(at)).row
+    }
+}
+
 /// What a user needs of the thread that it lives on.
+#[derive(Clone)]
 pub(super) struct Home {
-    pub(super) slot: usize,
+    pub(super) rows: Rows,
     pub(super) shard: Rc<RefCell<Shard>>,
     pub(super) pot: Pot,
+    /// In an open model.
+    pub(super) bench: Option<Rc<Bench>>,
     /// Lets so many users set up at a time.
     pub(super) setups: Rc<Semaphore>,
     /// Told whenever a user waits again or has finished.
@@ -143,8 +211,10 @@ pub(super) async fn live(
             is_set_up
         }
     };
-    if is_set_up {
-        work(&mut *user, &home, &control).await;
+    match &home.bench {
+        _ if !is_set_up => {}
+        Some(bench) => serve(&mut *user, &home, bench, &control).await,
+        None => work(&mut *user, &home, &control).await,
     }
     control.busy.set(false);
     control.finished.set(true);
@@ -169,24 +239,65 @@ async fn work(user: &mut dyn User, home: &Home, control: &Control) {
     }
 }
 
+/// One iteration for each arrival, until the user is over.
+async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Control>) {
+    bench.waiting.borrow_mut().push_back(control.clone());
+    bench.pool.join(bench.worker);
+    loop {
+        control.until(|state| state != State::Waiting).await;
+        let is_over = || control.state.get() == State::Over;
+        if let Some(at) = control.arrival.take() {
+            let start = home.rows.start(Some(at));
+            if is_over() {
+                // The end came before its thread did.
+                home.shard.borrow_mut().arrival_dropped(start.row, DropCause::Generator);
+                return;
+            }
+            home.shard.borrow_mut().user_started(start.row, clock::now());
+            tokio::select! {
+                biased;
+                () = control.until(|state| state == State::Over) => {}
+                () = user.iterate(start) => {}
+            }
+            home.shard.borrow_mut().user_ended(start.row, clock::now());
+        }
+        if is_over() {
+            return;
+        }
+        control.state.set(State::Waiting);
+        control.busy.set(false);
+        bench.waiting.borrow_mut().push_back(control.clone());
+        bench.pool.release(bench.worker);
+        home.idle.notify_one();
+    }
+}
+
 /// Iterations until the user is to stop; whether it has had them all.
 async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u64) -> bool {
     let mut exhausted = false;
-    home.shard.borrow_mut().user_started(home.slot, clock::now());
+    let mut row = home.rows.start(None).row;
+    home.shard.borrow_mut().user_started(row, clock::now());
     while control.state.get() == State::Running {
         exhausted = !home.pot.take(*begun);
         if exhausted {
             break;
         }
         *begun += 1;
+        let start = home.rows.start(None);
+        if start.row != row {
+            let (mut shard, now) = (home.shard.borrow_mut(), clock::now());
+            shard.user_ended(row, now);
+            shard.user_started(start.row, now);
+            row = start.row;
+        }
         tokio::select! {
             biased;
             () = control.until(|state| matches!(state, State::Cutting | State::Over)) => break,
-            () = user.iterate() => {}
+            () = user.iterate(start) => {}
         }
         // An iteration that never waits would keep the thread from all others.
         tokio::task::yield_now().await;
     }
-    home.shard.borrow_mut().user_ended(home.slot, clock::now());
+    home.shard.borrow_mut().user_ended(row, clock::now());
     exhausted
 }

@@ -1,10 +1,13 @@
 //! Drives users: when each starts and stops, on which thread, and when the phase is over. It knows neither
 //! OpenTelemetry nor terminals.
 
+mod hand_out;
 mod life;
 mod pacer;
 mod phase;
+mod pool;
 pub(crate) mod schedule;
+mod watch;
 mod worker;
 
 pub(crate) use phase::{Ended, Observer, PhasePlan, Slot, StopFlag, run};
@@ -12,6 +15,7 @@ pub(crate) use phase::{Ended, Observer, PhasePlan, Slot, StopFlag, run};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::LocalBoxFuture;
 
@@ -22,7 +26,17 @@ pub(crate) trait User {
     /// Once, before the first iteration; the error is why the phase cannot run.
     fn prepare(&mut self) -> LocalBoxFuture<'_, Result<(), String>>;
     /// One iteration, which records itself; dropped before its end, it records that it was interrupted.
-    fn iterate(&mut self) -> LocalBoxFuture<'_, ()>;
+    fn iterate(&mut self, start: Start) -> LocalBoxFuture<'_, ()>;
+}
+
+/// How an iteration comes about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    /// The scenario's place in the shard, which is another one in the warm-up.
+    pub(crate) row: usize,
+    pub(crate) is_warm_up: bool,
+    /// In an open model, when it was due.
+    pub(crate) scheduled: Option<Instant>,
 }
 
 /// The users of one scenario.

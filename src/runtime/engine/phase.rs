@@ -1,36 +1,33 @@
 //! A phase: some scenarios under their load models, together, from the first start to the last end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::Users;
+use super::hand_out::{SlotState, Workers};
 use super::life::Pot;
-use super::schedule::{self, Action, Due, Grace};
-use super::worker::{self, Command, Place, Report, Work};
-use crate::model::load::LoadModel;
-use crate::model::stats::{Interval, Phase, ScenarioStats};
+use super::pacer::{self, Begin, Clock, Lane};
+use super::pool::Pool;
+use super::schedule::{self, Grace};
+use super::watch::Watch;
+use super::worker::{self, Command, Place, Work};
+use crate::model::event::Warning;
+use crate::model::load::{LoadModel, Timing};
+use crate::model::stats::{Interval, Phase};
 use crate::sys::clock;
-
-/// How often the workers' shards are taken.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a worker may take to hang up once all is cut off, before it is left behind.
-const HANG_UP: Duration = Duration::from_secs(2);
-/// How long a worker may take to hand its shard over.
-const HAND_OVER: Duration = Duration::from_millis(100);
-/// How often a stop from outside is looked for.
-const GLANCE: Duration = Duration::from_millis(20);
 
 /// One scenario of a phase.
 pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) load: LoadModel,
     pub(crate) grace: Grace,
+    pub(crate) timing: Timing,
+    /// Decides about arrivals at random.
+    pub(crate) seed: u64,
     pub(crate) users: Arc<dyn Users>,
 }
 
@@ -71,6 +68,8 @@ pub(crate) trait Observer {
     /// All users are set up; the phase's time begins.
     fn started(&mut self);
     fn interval(&mut self, interval: Interval);
+    /// A doubt about the load.
+    fn warning(&mut self, warning: Warning);
     /// The first name, of a step or a check, that found no row of its own.
     fn overflow(&mut self, first: &str);
 }
@@ -85,8 +84,13 @@ pub(crate) fn run(
     let work: Vec<Work> = plan
         .slots
         .iter()
-        .map(|slot| Work { users: slot.users.clone(), pot: pot(&slot.load), user_count: slot.load.vus_max() })
+        .map(|slot| Work {
+            users: slot.users.clone(),
+            pot: pot(&slot.load, plan.workers),
+            user_count: slot.load.vus_at_first(),
+        })
         .collect();
+    let pools: Vec<Option<Arc<Pool>>> = work.iter().map(|work| work.pot.pool().cloned()).collect();
     let (reports, inbox) = channel();
     let mut commands = Vec::new();
     let mut threads = Vec::new();
@@ -104,18 +108,15 @@ pub(crate) fn run(
     }
     // The workers hold the other ends: when all have hung up, nothing more comes.
     drop(reports);
-    let mut watch = Watch::new(plan, &commands, stop, observer);
+    let mut watch = Watch::new(plan, &commands, &pools, stop, observer);
     watch.until_prepared(&inbox);
-    let keep_pacing = watch.begin();
+    watch.begin();
     watch.until_done(&inbox);
     let end = clock::now();
-    drop(keep_pacing);
+    watch.stop_pacing();
     tell_all(&commands, || Command::Exit);
     watch.until_hung_up(&inbox);
-    if watch.has_begun {
-        watch.emit(end);
-    }
-    let Watch { cpu, ended, .. } = watch;
+    let (ended, cpu) = watch.end(end);
     // A thread that somebody's code blocks is left behind; the process ends soon.
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
@@ -123,233 +124,43 @@ pub(crate) fn run(
     (ended, cpu)
 }
 
-fn pot(load: &LoadModel) -> Pot {
+fn pot(load: &LoadModel, workers: usize) -> Pot {
     match load {
+        LoadModel::ConstantArrivalRate { .. } | LoadModel::RampingArrivalRate { .. } => {
+            Pot::Arrivals(Arc::new(Pool::new(workers, load.vus_max())))
+        }
         LoadModel::ConstantVus { .. } | LoadModel::RampingVus { .. } => Pot::Unlimited,
         LoadModel::SharedIterations { iterations, .. } => Pot::Shared(Arc::new(AtomicU64::new(*iterations))),
         LoadModel::IterationsPerVu { iterations, .. } => Pot::Each(*iterations),
     }
 }
 
-fn tell_all(workers: &[UnboundedSender<Command>], command: impl Fn() -> Command) {
+pub(super) fn tell_all(workers: &[UnboundedSender<Command>], command: impl Fn() -> Command) {
     for worker in workers {
         // A worker that is gone has reported why.
         let _ = worker.send(command());
     }
 }
 
-/// Starts the thread that hands out what falls due, until the sender that it gives back is dropped.
-fn pace(
+/// Starts the thread that hands out what falls due: to each slot from when it is told to begin, until the sender that it
+/// gives back is dropped.
+pub(super) fn pace(
     plan: &PhasePlan,
-    start: Instant,
     workers: &[UnboundedSender<Command>],
-) -> Result<Sender<()>, String> {
-    let mut due: Vec<(usize, Due)> = plan
-        .slots
-        .iter()
-        .enumerate()
-        .flat_map(|(at, slot)| schedule::of(&slot.load, slot.grace).into_iter().map(move |due| (at, due)))
-        .collect();
-    due.sort_by_key(|(_, due)| due.at);
-    let (keep_pacing, stop) = channel::<()>();
-    let workers = workers.to_vec();
-    let hand_out = move |slot, due: Due| {
-        let command = || Command::Do { slot, action: due.action };
-        match due.action {
-            Action::Start { vu } | Action::Retire { vu, .. } | Action::Cut { vu, .. } => {
-                let place = vu as usize % workers.len();
-                tell_all(&workers[place..=place], command);
-            }
-            Action::RetireAll | Action::CutAll => tell_all(&workers, command),
-        }
-    };
+    pools: &[Option<Arc<Pool>>],
+) -> Result<Sender<Begin>, String> {
+    let lanes =
+        plan.slots.iter().map(|slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed))).collect();
+    let slots = plan.slots.iter().zip(pools).map(|(slot, pool)| SlotState {
+        pool: pool.clone(),
+        warm_up: slot.timing.warm_up,
+        warm_until: None,
+    });
+    let mut out = Workers::new(workers.to_vec(), slots.collect());
+    let (tell, news) = channel();
     thread::Builder::new()
         .name("pacer".into())
-        .spawn(move || super::pacer::run(start, &due, &stop, hand_out))
-        .map(|_| keep_pacing)
+        .spawn(move || pacer::run(lanes, &mut Clock { news: &news }, &mut out))
+        .map(|_| tell)
         .map_err(|error| format!("cannot start the pacer's thread: {error}"))
-}
-
-/// What arrived since the last interval was told.
-#[derive(Default)]
-struct Gathered {
-    scenarios: BTreeMap<String, ScenarioStats>,
-    /// Users running, by worker and slot, as last reported.
-    users: BTreeMap<(usize, usize), u32>,
-    peaks: BTreeMap<(usize, usize), u32>,
-}
-
-struct Watch<'p> {
-    plan: &'p PhasePlan,
-    commands: &'p [UnboundedSender<Command>],
-    stop: &'p dyn Fn() -> bool,
-    observer: &'p mut dyn Observer,
-    start: Instant,
-    has_begun: bool,
-    interval_start: Duration,
-    gathered: Gathered,
-    /// Users whose setup is not done.
-    unprepared: u64,
-    /// (Thread, slot) pairs that have users with something left to do.
-    undone: usize,
-    cpu: Vec<f64>,
-    ended: Ended,
-}
-
-impl<'p> Watch<'p> {
-    fn new(
-        plan: &'p PhasePlan,
-        commands: &'p [UnboundedSender<Command>],
-        stop: &'p dyn Fn() -> bool,
-        observer: &'p mut dyn Observer,
-    ) -> Self {
-        Self {
-            plan,
-            commands,
-            stop,
-            observer,
-            start: clock::now(),
-            has_begun: false,
-            interval_start: Duration::ZERO,
-            gathered: Gathered::default(),
-            unprepared: plan.slots.iter().map(|slot| u64::from(slot.load.vus_max())).sum(),
-            undone: plan.slots.len() * plan.workers,
-            cpu: Vec::new(),
-            ended: Ended::Whole,
-        }
-    }
-
-    /// Setups are in no figure: no time runs until all are done.
-    fn until_prepared(&mut self, inbox: &Receiver<Report>) {
-        while self.unprepared > 0 && self.glance(inbox) && self.ended == Ended::Whole {}
-    }
-
-    /// Lets the phase's time begin, unless it is over already.
-    fn begin(&mut self) -> Option<Sender<()>> {
-        self.start = clock::now();
-        if self.ended != Ended::Whole {
-            return None;
-        }
-        self.has_begun = true;
-        self.observer.started();
-        tell_all(self.commands, || Command::Begin);
-        match pace(self.plan, self.start, self.commands) {
-            Ok(keep_pacing) => Some(keep_pacing),
-            Err(message) => {
-                self.fail(message);
-                None
-            }
-        }
-    }
-
-    fn until_done(&mut self, inbox: &Receiver<Report>) {
-        let mut next_take = self.start + INTERVAL;
-        let mut cut_at: Option<Instant> = None;
-        while self.undone > 0 {
-            if self.ended != Ended::Whole && cut_at.is_none() {
-                cut_at = Some(clock::now());
-                for slot in 0..self.plan.slots.len() {
-                    tell_all(self.commands, || Command::Do { slot, action: Action::CutAll });
-                }
-            }
-            if !self.glance(inbox) || cut_at.is_some_and(|cut| clock::now() > cut + HANG_UP) {
-                return;
-            }
-            let now = clock::now();
-            if now >= next_take {
-                tell_all(self.commands, || Command::Take);
-                self.until_taken(inbox);
-                self.emit(now);
-                while next_take <= now {
-                    next_take += INTERVAL;
-                }
-            }
-        }
-    }
-
-    /// Takes in what comes next, if something does soon, and looks for a stop; whether anybody is left to tell.
-    fn glance(&mut self, inbox: &Receiver<Report>) -> bool {
-        match inbox.recv_timeout(GLANCE) {
-            Ok(report) => self.take_in(report),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return false,
-        }
-        if self.ended == Ended::Whole && (self.stop)() {
-            self.ended = Ended::Stopped;
-        }
-        true
-    }
-
-    /// Until every worker has handed its shard over. One that is busy does so later: in the next interval.
-    fn until_taken(&mut self, inbox: &Receiver<Report>) {
-        let until = clock::now() + HAND_OVER;
-        let mut missing = self.plan.workers;
-        while missing > 0 {
-            let wait = until.saturating_duration_since(clock::now());
-            let Ok(report) = inbox.recv_timeout(wait) else { return };
-            missing -= usize::from(matches!(report, Report::Taken { .. }));
-            self.take_in(report);
-        }
-    }
-
-    fn until_hung_up(&mut self, inbox: &Receiver<Report>) {
-        let until = clock::now() + HANG_UP;
-        while let Ok(report) = inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
-            self.take_in(report);
-        }
-    }
-
-    fn take_in(&mut self, report: Report) {
-        match report {
-            Report::Prepared => self.unprepared -= 1,
-            Report::Done => self.undone -= 1,
-            Report::Failed { slot, message } => {
-                let name = &self.plan.slots[slot].name;
-                self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
-            }
-            Report::Broken { message } => self.fail(message),
-            Report::Cpu { share } => self.cpu.push(share),
-            Report::Taken { worker, stats, overflow } => {
-                for (slot, stats) in stats.into_iter().enumerate() {
-                    self.gathered.users.insert((worker, slot), stats.vus);
-                    let peak = self.gathered.peaks.entry((worker, slot)).or_default();
-                    *peak = stats.vus_max.max(*peak);
-                    let name = self.plan.slots[slot].name.clone();
-                    self.gathered.scenarios.entry(name).or_default().merge(&stats);
-                }
-                if let Some(step) = overflow {
-                    self.observer.overflow(&step);
-                }
-            }
-        }
-    }
-
-    fn fail(&mut self, message: String) {
-        if !matches!(self.ended, Ended::Failed(_)) {
-            self.ended = Ended::Failed(message);
-        }
-    }
-
-    /// Tells what was gathered, as the interval that ends at `end`.
-    fn emit(&mut self, end: Instant) {
-        let end = end.saturating_duration_since(self.start);
-        let mut scenarios = std::mem::take(&mut self.gathered.scenarios);
-        for (at, slot) in self.plan.slots.iter().enumerate() {
-            let stats = scenarios.entry(slot.name.clone()).or_default();
-            let of_slot = |map: &BTreeMap<(usize, usize), u32>| -> u32 {
-                map.iter().filter(|((_, slot), _)| *slot == at).map(|(_, n)| *n).sum()
-            };
-            stats.vus = of_slot(&self.gathered.users);
-            // The workers' peaks need not fall on one instant.
-            stats.vus_max = of_slot(&self.gathered.peaks).min(slot.load.vus_max());
-        }
-        self.gathered.peaks.clear();
-        self.observer.interval(Interval {
-            phase: self.plan.phase,
-            start_ms: self.interval_start.as_millis() as u64,
-            end_ms: end.as_millis() as u64,
-            scenarios,
-        });
-        self.interval_start = end;
-    }
 }

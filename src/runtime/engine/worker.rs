@@ -1,20 +1,21 @@
 //! A worker thread: a runtime of its own, on which its users live from the phase's beginning to its end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::life::{Control, Home, Pot, live};
+use super::life::{Bench, Control, Home, Pot, Rows, live};
 use super::schedule::Action;
-use super::{Seat, Users};
-use crate::model::stats::ScenarioStats;
+use super::{Seat, Seated, Users};
+use crate::model::stats::{DropCause, ScenarioStats};
 use crate::runtime::record::Shard;
 use crate::sys::clock;
 
@@ -30,6 +31,18 @@ pub(super) enum Command {
         slot: usize,
         action: Action,
     },
+    /// Of slots, so many times; each was due when it says. A free user has been claimed for each.
+    Arrive(Vec<(usize, Instant)>),
+    /// Iterations of the slot that start before then belong to its warm-up.
+    WarmUp {
+        slot: usize,
+        until: Instant,
+    },
+    /// Set up a further user of an open model.
+    Add {
+        slot: usize,
+        vu: u32,
+    },
     /// Hand the shard over.
     Take,
     Exit,
@@ -41,25 +54,21 @@ pub(super) enum Report {
     /// A user's setup is done.
     Prepared,
     /// A user's setup failed: the phase cannot run.
-    Failed {
-        slot: usize,
-        message: String,
-    },
-    /// No user of one scenario on this thread has anything left to do.
-    Done,
+    Failed { slot: usize, message: String },
+    /// A user that was added under load is there, or why it is not.
+    Added { slot: usize, setup: Result<(), String> },
+    /// No user of the slot on this thread has anything left to do.
+    Done { slot: usize },
     Taken {
         worker: usize,
+        /// By slot, then by slot for the warm-up.
         stats: Vec<ScenarioStats>,
         overflow: Option<String>,
     },
     /// The thread is at its end; the part of the phase's time that it had a CPU.
-    Cpu {
-        share: f64,
-    },
+    Cpu { share: f64 },
     /// The thread could not be set up at all.
-    Broken {
-        message: String,
-    },
+    Broken { message: String },
 }
 
 /// One scenario of the phase, as each worker sees it.
@@ -67,7 +76,7 @@ pub(super) enum Report {
 pub(super) struct Work {
     pub(super) users: Arc<dyn Users>,
     pub(super) pot: Pot,
-    /// On all threads together: user n lives on thread n modulo their number.
+    /// On all threads together, at first: user n lives on thread n modulo their number.
     pub(super) user_count: u32,
 }
 
@@ -103,6 +112,9 @@ fn tell(reports: &Sender<Report>, report: Report) {
 
 /// The users of one scenario on this thread.
 struct Crew {
+    slot: usize,
+    seated: Box<dyn Seated>,
+    home: Home,
     users: BTreeMap<u32, Rc<Control>>,
     /// Each has its own end; otherwise they end together, when their time does.
     is_finite: bool,
@@ -118,25 +130,27 @@ async fn serve(
     mut commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
 ) {
-    let shard = Rc::new(RefCell::new(Shard::new(work.len(), clock::now())));
+    // Each slot has a row for its load and one for its warm-up.
+    let shard = Rc::new(RefCell::new(Shard::new(2 * work.len(), clock::now())));
     let (idle, setups) = (Rc::new(Notify::new()), Rc::new(Semaphore::new(SETUPS)));
     let mut lives: Vec<JoinHandle<()>> = Vec::new();
     let mut crews = Vec::new();
+    let work_count = work.len();
     for (slot, work) in work.iter().enumerate() {
-        let seated = work.users.clone().seat(Seat { slot, shard: shard.clone(), workers: place.workers });
-        let mut users = BTreeMap::new();
+        let seat = Seat { slot, shard: shard.clone(), workers: place.workers };
+        let warm_until = Rc::new(Cell::new(None));
+        let home = Home {
+            rows: Rows { load: slot, warm_up: work_count + slot, warm_until },
+            shard: shard.clone(),
+            pot: work.pot.clone(),
+            bench: work.pot.pool().map(|pool| Bench::new(pool.clone(), place.worker)),
+            setups: setups.clone(),
+            idle: idle.clone(),
+        };
+        let mut crew = Crew::new(slot, work.users.clone().seat(seat), home);
         for vu in (0..work.user_count).filter(|vu| *vu as usize % place.workers == place.worker) {
-            let control = Control::new();
-            users.insert(vu, control.clone());
-            let home = Home {
-                slot,
-                shard: shard.clone(),
-                pot: work.pot.clone(),
-                setups: setups.clone(),
-                idle: idle.clone(),
-            };
             let reports = reports.clone();
-            let prepared = move |setup: Result<(), String>| {
+            lives.push(crew.hire(vu, move |setup| {
                 tell(
                     &reports,
                     match setup {
@@ -144,16 +158,9 @@ async fn serve(
                         Err(message) => Report::Failed { slot, message },
                     },
                 );
-            };
-            lives.push(tokio::task::spawn_local(live(
-                seated.make(u64::from(vu) + 1),
-                home,
-                control,
-                prepared,
-            )));
+            }));
         }
-        let is_finite = !matches!(work.pot, Pot::Unlimited);
-        crews.push(Crew { users, is_finite, is_retired: false, is_over: false, told: false });
+        crews.push(crew);
     }
     let take = || {
         let mut shard = shard.borrow_mut();
@@ -166,6 +173,11 @@ async fn serve(
             command = commands.recv() => match command {
                 Some(Command::Begin) => begun = (clock::now(), clock::thread_cpu_nanos()),
                 Some(Command::Do { slot, action }) => crews[slot].act(action),
+                Some(Command::Arrive(arrivals)) => {
+                    arrivals.into_iter().for_each(|(slot, at)| crews[slot].arrive(at));
+                }
+                Some(Command::WarmUp { slot, until }) => crews[slot].home.rows.warm_until.set(Some(until)),
+                Some(Command::Add { slot, vu }) => lives.push(crews[slot].add(vu, reports)),
                 Some(Command::Take) => take(),
                 Some(Command::Exit) | None => break,
             },
@@ -174,7 +186,7 @@ async fn serve(
         for crew in &mut crews {
             if !crew.told && crew.is_done() {
                 crew.told = true;
-                tell(reports, Report::Done);
+                tell(reports, Report::Done { slot: crew.slot });
             }
         }
     }
@@ -191,10 +203,49 @@ async fn serve(
 }
 
 impl Crew {
+    fn new(slot: usize, seated: Box<dyn Seated>, home: Home) -> Self {
+        let is_finite = matches!(home.pot, Pot::Each(_) | Pot::Shared(_));
+        let users = BTreeMap::new();
+        Self { slot, seated, home, users, is_finite, is_retired: false, is_over: false, told: false }
+    }
+
+    /// A user begins its life: with its setup.
+    fn hire(&mut self, vu: u32, prepared: impl FnOnce(Result<(), String>) + 'static) -> JoinHandle<()> {
+        let control = Control::new();
+        self.users.insert(vu, control.clone());
+        let user = self.seated.make(u64::from(vu) + 1);
+        tokio::task::spawn_local(live(user, self.home.clone(), control, prepared))
+    }
+
+    /// The same under load, in an open model.
+    fn add(&mut self, vu: u32, reports: &Sender<Report>) -> JoinHandle<()> {
+        let (reports, slot, pot) = (reports.clone(), self.slot, self.home.pot.clone());
+        self.hire(vu, move |setup| {
+            if let Some(pool) = pot.pool() {
+                pool.grown();
+            }
+            tell(&reports, Report::Added { slot, setup });
+        })
+    }
+
+    /// A user who was claimed for it begins an iteration that was due at `at`.
+    fn arrive(&self, at: Instant) {
+        let claimed = self.home.bench.as_ref().and_then(|bench| bench.next()).filter(|_| !self.is_over);
+        match claimed {
+            Some(user) => user.arrive(at),
+            // The end came first.
+            None => {
+                let row = self.home.rows.of_arrival(at);
+                self.home.shard.borrow_mut().arrival_dropped(row, DropCause::Generator);
+            }
+        }
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Start { vu } if !self.is_over => self.user(vu, Control::start),
-            Action::Start { .. } => {}
+            // Arrivals have a command of their own.
+            Action::Start { .. } | Action::Arrive => {}
             Action::Retire { vu, turn } => self.user(vu, |user| user.retire(turn)),
             Action::Cut { vu, turn } => self.user(vu, |user| user.cut(turn)),
             Action::RetireAll => {

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use super::run;
-use crate::model::duration;
 use crate::model::event::{Event, Failure, FailureKind};
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::{LoadOverride, Stage};
@@ -18,6 +17,7 @@ use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, no_success, s
 use crate::model::summary::{Health, Summary};
 use crate::model::table::{self, Column};
 use crate::model::verdict::Outcome;
+use crate::model::{arrivals, duration};
 use crate::runtime::engine::StopFlag;
 use crate::runtime::scenario::Scenario;
 use crate::sys::signal::{EndWish, EndWishes};
@@ -58,6 +58,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         trace: variable::<crate::model::plan::TracePolicy>("LOADTEST_TRACE", str::parse)?.unwrap_or_default(),
         otlp_endpoint: env::var("LOADTEST_OTLP_ENDPOINT").or_else(|| env::var("OTEL_EXPORTER_OTLP_ENDPOINT")),
         resource: BTreeMap::new(),
+        seed: variable("LOADTEST_SEED", number)?,
         workers: None,
     };
     let facts = RunFacts {
@@ -66,6 +67,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         commit: None,
         dirty: None,
         base_url: plan.base_url.clone(),
+        seed: plan.seed,
     };
     let stop = StopFlag::default();
     let wishes = stop_on_end_wish(&stop)?;
@@ -114,6 +116,8 @@ fn load_from_environment() -> Result<LoadOverride, String> {
             text.split(',').map(|stage| Stage::from_str(stage.trim())).collect()
         })?
         .unwrap_or_default(),
+        rate: variable("LOADTEST_RATE", str::parse)?,
+        max_vus: variable("LOADTEST_MAX_VUS", number)?,
     })
 }
 
@@ -163,6 +167,7 @@ fn stop_on_end_wish(stop: &StopFlag) -> Result<Receiver<Outcome>, String> {
 #[expect(clippy::print_stdout, reason = "the report of a binary that runs alone")]
 fn say(summary: &Summary, problems: &[String]) {
     println!("{}\n{}", table::table(summary, &Column::STANDARD), table::totals(&summary.totals));
+    print!("{}", arrivals::section(summary));
     for threshold in &summary.thresholds {
         let mark = if threshold.passed { "✓" } else { "✗" };
         println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.text);

@@ -1,6 +1,6 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -8,14 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
-use crate::model::id::RunId;
-use crate::model::load::LoadModel;
+use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
 use crate::model::stats::{Interval, Phase};
 use crate::runtime::data::{Seats, UsersOfData};
-use crate::runtime::engine::schedule::Grace;
+use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::Target;
+use crate::runtime::http::{RequestDefaults, Target};
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -39,6 +38,15 @@ pub(super) fn check_names(scenarios: &[Scenario]) -> Result<(), String> {
     }
 }
 
+/// Those that start after each other do so without going round in circles.
+pub(super) fn check_order(scenarios: &[Scenario]) -> Result<(), String> {
+    let order: Vec<_> = scenarios
+        .iter()
+        .map(|scenario| (scenario.name.as_str(), scenario.timing.start_after.as_deref()))
+        .collect();
+    timing::check_order(&order)
+}
+
 /// Carries the plan out and tells everything: the last event is a failure or the end.
 pub(super) fn execute(
     scenarios: Vec<Scenario>,
@@ -56,6 +64,8 @@ pub(super) fn execute(
 /// A plan that makes sense for these scenarios.
 struct Prepared {
     scenarios: Vec<(Scenario, LoadModel)>,
+    /// What there is to say before it begins.
+    warnings: Vec<Warning>,
     plan: RunPlan,
     facts: Arc<RunFacts>,
 }
@@ -71,12 +81,23 @@ struct Ready {
 
 impl Prepared {
     fn new(scenarios: Vec<Scenario>, plan: RunPlan) -> Result<Self, String> {
-        let mut chosen = Vec::new();
-        for scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
-            scenario.info()?;
+        check_order(&scenarios)?;
+        let (mut chosen, mut warnings) = (Vec::new(), Vec::new());
+        for mut scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
+            let own = scenario.info()?.load;
             let over = plan.overrides.get(&scenario.name).or_else(|| plan.overrides.get("*"));
-            let load = over.map_or_else(|| Ok(scenario.load.clone()), |over| over.apply(&scenario.load));
-            let load = load.map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
+            let load = over
+                .map_or_else(|| Ok(own.clone()), |over| over.apply(&own))
+                .and_then(|load| scenario.timing.check(&load).map(|()| load))
+                .map_err(|why| format!("scenario `{}`: {why}", scenario.name))?;
+            if let Some(absent) = scenario.timing.start_after.take_if(|other| !plan.scenarios.contains(other))
+            {
+                let message = format!(
+                    "{} starts after {absent}, which does not run this time: it does not wait for it",
+                    scenario.name
+                );
+                warnings.push(Warning::new("start-after", message));
+            }
             chosen.push((scenario, load));
         }
         let data: Vec<_> = chosen
@@ -96,19 +117,20 @@ impl Prepared {
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
-            seed: seed_of(&plan.run),
+            seed: plan.seed(),
             seats: Seats::assign(&data)?,
         };
-        Ok(Self { scenarios: chosen, plan, facts: Arc::new(facts) })
+        Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
     }
 
     fn run(self, stop: &StopFlag, tell: &mut impl FnMut(Event)) {
-        let Self { scenarios, plan, facts } = self;
+        let Self { scenarios, warnings, plan, facts } = self;
         let secrets = plan.secrets.clone();
         let tell = &mut |mut event: Event| {
             secrets.mask_event(&mut event);
             tell(event);
         };
+        warnings.into_iter().for_each(|warning| tell(Event::Warning(warning)));
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
             .otlp_endpoint
@@ -159,7 +181,7 @@ impl Prepared {
         drop(run);
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
-                export.sink().push(export::run_span(run_span, started_ns, clock::unix_nanos()));
+                export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
             export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
@@ -204,6 +226,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 slot: place,
                 scenario: place,
                 run: self.facts.clone(),
+                requests: Arc::new(scenario.requests.clone()),
+                env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
             });
@@ -227,7 +251,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
         }
         let most = ready.iter().map(|one| one.load.vus_max() as usize).sum::<usize>().max(1);
         let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let slots: Vec<_> = ready.iter().map(|one| (one, one.load.clone(), grace(&one.scenario))).collect();
+        let slots: Vec<_> =
+            ready.iter().map(|one| (one, one.load.clone(), one.scenario.timing.clone())).collect();
         self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most))
     }
 
@@ -235,21 +260,26 @@ impl<T: FnMut(Event)> Run<'_, T> {
     fn reference(&mut self, one: &Ready, plan: ReferencePlan) -> Ended {
         let iterations = u64::from(plan.iterations);
         let load = LoadModel::IterationsPerVu { vus: 1, iterations, max_duration: plan.at_most };
-        self.phase(Phase::Reference, vec![(one, load, grace(&one.scenario))], 1)
+        self.phase(Phase::Reference, vec![(one, load, Timing::default())], 1)
     }
 
-    fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Grace)>, workers: usize) -> Ended {
+    fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Timing)>, workers: usize) -> Ended {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
-        let slots = slots.into_iter().map(|(one, load, grace)| Slot {
+        let seed = self.plan.seed();
+        let slots = slots.into_iter().map(|(one, load, timing)| Slot {
             name: one.scenario.name.clone(),
             load,
-            grace,
+            grace: grace(&one.scenario),
+            timing,
+            seed: schedule::seed_of(seed, &one.scenario.name),
             users: Arc::new(ScenarioUsers {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
+                requests: Arc::new(one.scenario.requests.clone()),
+                env: Arc::new(one.scenario.env.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
@@ -303,6 +333,10 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         (self.tell)(Event::Interval(interval));
     }
 
+    fn warning(&mut self, warning: Warning) {
+        (self.tell)(Event::Warning(warning));
+    }
+
     fn overflow(&mut self, first: &str) {
         let message = format!(
             "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
@@ -315,11 +349,6 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
 
 fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
-}
-
-/// What everything that is drawn by chance follows from.
-fn seed_of(run: &RunId) -> u64 {
-    run.as_str().bytes().fold(0, |seed, byte| fastrand::Rng::with_seed(seed ^ u64::from(byte)).u64(..))
 }
 
 /// For the parts that are in no figure.
@@ -335,6 +364,8 @@ struct ScenarioUsers {
     flow: Arc<dyn Flow>,
     shared: Shared,
     facts: Arc<RunFacts>,
+    requests: Arc<RequestDefaults>,
+    env: Arc<BTreeMap<String, String>>,
     tracing: Option<TracerParts>,
     phase: Phase,
     names: Arc<[Arc<str>]>,
@@ -364,6 +395,8 @@ impl Seated for SeatedUsers {
             slot: self.seat.slot,
             scenario: self.users.place,
             run: self.users.facts.clone(),
+            requests: self.users.requests.clone(),
+            env: self.users.env.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
         };

@@ -62,10 +62,12 @@ pub(crate) enum TransportError {
     Exchange(#[source] hyper::Error),
     #[error("the body did not come whole")]
     Body(#[source] hyper::Error),
+    #[error("the body is not whole {coding}")]
+    Encoding { coding: &'static str, source: io::Error },
     #[error("the body is longer than {} MiB, the most that is read", super::transport::MOST_BODY >> 20)]
     TooLarge,
-    #[error("more than {} redirects", super::transport::MOST_REDIRECTS)]
-    TooManyRedirects,
+    #[error("more than {most} redirects")]
+    TooManyRedirects { most: u32 },
 }
 
 impl TransportError {
@@ -77,9 +79,9 @@ impl TransportError {
             Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
-            Self::TooLarge => "body",
+            Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
-            Self::Unsendable | Self::TooManyRedirects => "protocol",
+            Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",
         }
     }
 }
@@ -136,7 +138,7 @@ mod tests {
             (tls(of_tls()), "tls"),
             (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
             (tls(io::ErrorKind::ConnectionReset.into()), "reset"),
-            (TransportError::TooManyRedirects, "protocol"),
+            (TransportError::TooManyRedirects { most: 10 }, "protocol"),
         ] {
             assert_eq!(error.class(), class, "{error:?}");
         }

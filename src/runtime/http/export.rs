@@ -22,7 +22,7 @@ impl HttpClient for ExportClient {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string())?;
-        let outgoing = Outgoing { method: head.method, url, headers: head.headers, body };
+        let outgoing = Outgoing { method: head.method, url, headers: head.headers, body, discard: false };
         let received = tokio::time::timeout(TIMEOUT, self.transport.exchange(&outgoing)).await??;
         let mut response = http::Response::new(received.body);
         *response.status_mut() = received.status;

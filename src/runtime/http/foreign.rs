@@ -8,7 +8,7 @@ pub(crate) fn reqwest_client() -> reqwest::Client {
     // that there is one already, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let same_host = reqwest::redirect::Policy::custom(|attempt| {
-        if attempt.previous().len() > MOST_REDIRECTS {
+        if attempt.previous().len() > MOST_REDIRECTS as usize {
             return attempt.error("too many redirects");
         }
         let first = attempt.previous().first().and_then(|url| url.host_str());

@@ -20,6 +20,8 @@ pub(super) struct Measured<'v> {
     place: Current,
     span: SpanId,
     started: Instant,
+    /// When the last byte was there, where something is still done with the body.
+    stopped: Option<Instant>,
     start_ns: u64,
     facts: Option<Box<RequestFacts>>,
     bytes_sent: u64,
@@ -50,6 +52,7 @@ impl<'v> Measured<'v> {
             place,
             span: new_span_id(),
             started: clock::now(),
+            stopped: None,
             start_ns: if is_traced { clock::unix_nanos() } else { 0 },
             facts: None,
             bytes_sent: 0,
@@ -94,9 +97,14 @@ impl<'v> Measured<'v> {
         }
     }
 
+    /// Stops the clock: what follows is the generator's own work.
+    pub(super) fn stop(&mut self) {
+        self.stopped = Some(clock::now());
+    }
+
     /// Counts the request; how long it took.
     pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
-        let took = clock::now().saturating_duration_since(self.started);
+        let took = self.stopped.unwrap_or_else(clock::now).saturating_duration_since(self.started);
         self.end_after(end, took);
         took
     }
@@ -121,7 +129,7 @@ impl<'v> Measured<'v> {
             RequestEnd::Error { class, .. } => facts.error_type = Some((*class).to_owned()),
             RequestEnd::Interrupted => facts.error_type = Some("interrupted".to_owned()),
         }
-        tracer.finished(SpanRecord {
+        tracer.finished(&SpanRecord {
             iteration,
             id: self.span,
             parent: self.place.parent.or(self.place.trace.as_ref().map(|trace| trace.root)),

@@ -1,24 +1,32 @@
 //! The instrumented HTTP client: requests and responses of our own, so that the transport can change without
 //! breaking a scenario.
 
+mod compression;
+mod cookies;
+mod defaults;
 mod error;
 mod export;
 mod foreign;
+mod jar;
 mod measured;
 mod request;
 mod response;
+mod sending;
 mod status;
 mod target;
 mod timer;
 mod transport;
 
+pub use cookies::Cookies;
 pub use request::Request;
 pub use response::Response;
 pub use status::StatusSet;
 
+pub(crate) use defaults::RequestDefaults;
 pub(crate) use error::RequestError;
 pub(crate) use export::ExportClient;
 pub(crate) use foreign::reqwest_client;
+pub(crate) use jar::Jar;
 pub(crate) use target::Target;
 pub(crate) use timer::Timer;
 pub(crate) use transport::Transport;

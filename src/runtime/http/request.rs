@@ -4,18 +4,16 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
-use super::error::{RequestError, TransportError};
-use super::measured::Measured;
+use super::compression;
+use super::error::RequestError;
 use super::response::Response;
+use super::sending::Ready;
 use super::status::StatusSet;
-use super::target::name_of;
-use super::transport::redirect::{self, Redirect};
-use super::transport::{MOST_REDIRECTS, Outgoing};
+use super::transport::Outgoing;
 use crate::runtime::error::Result;
-use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
 
 /// How long a request may take, connecting and reading the body included, when nothing else is said.
@@ -35,7 +33,10 @@ pub struct Request<'v> {
     headers: HeaderMap,
     body: Bytes,
     timeout: Duration,
-    expected: StatusSet,
+    expected: Option<StatusSet>,
+    max_redirects: Option<u32>,
+    discard: Option<bool>,
+    accept_compressed: bool,
     /// The first thing that could not be built; `send` says it.
     invalid: Option<Box<RequestError>>,
 }
@@ -52,7 +53,10 @@ impl<'v> Request<'v> {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             timeout: TIMEOUT,
-            expected: StatusSet::default(),
+            expected: None,
+            max_redirects: None,
+            discard: None,
+            accept_compressed: vu.requests().accept_compressed,
             invalid: None,
         }
     }
@@ -129,10 +133,50 @@ impl<'v> Request<'v> {
         self
     }
 
-    /// Which statuses are a success, in place of 200 to 399: what else comes counts as failed, and its latency is in no
-    /// figure.
+    /// Which statuses are a success, in place of what the scenario says (200 to 399 unless set): what else comes counts
+    /// as failed, and its latency is in no figure.
     pub fn expected_status(mut self, expected: impl Into<StatusSet>) -> Self {
-        self.expected = expected.into();
+        self.expected = Some(expected.into());
+        self
+    }
+
+    /// How many redirects are followed, at most, in place of what the scenario says (10 unless set); one more is an
+    /// error. With 0 none is followed: the redirect is the response.
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// async fn sign_out(vu: &Vu) -> Result {
+    ///     let moved = vu.post("/logout").max_redirects(0).send().await?.expect_status(303)?;
+    ///     vu.check("to the front page", moved.header("location") == Some("/"));
+    ///     Ok(())
+    /// }
+    /// # let _ = scenario("out", sign_out);
+    /// ```
+    pub fn max_redirects(mut self, at_most: u32) -> Self {
+        self.max_redirects = Some(at_most);
+        self
+    }
+
+    /// Reads the body of the response to its end, counts its bytes, and keeps nothing of it: for downloads whose
+    /// content is of no interest, of any length. [`Response::bytes`] is empty then, and
+    /// [`text`](Response::text) and [`json`](Response::json) are errors that say so.
+    pub fn discard_body(mut self) -> Self {
+        self.discard = Some(true);
+        self
+    }
+
+    /// Keeps the body of the response where [the scenario discards them](crate::Scenario::discard_bodies).
+    pub fn keep_body(mut self) -> Self {
+        self.discard = Some(false);
+        self
+    }
+
+    /// Accepts a compressed response (`accept-encoding: gzip, deflate, br, zstd`) and decompresses its body, up to 64 MiB.
+    ///
+    /// The clock stops before the decompression, bytes are counted as they came, and the headers stay as they were. A
+    /// request that has an `accept-encoding` header of its own is sent with that, and gets the body as it comes.
+    pub fn accept_compressed(mut self) -> Self {
+        self.accept_compressed = true;
         self
     }
 
@@ -148,65 +192,37 @@ impl<'v> Request<'v> {
 
     /// Sends the request and reads the whole response. The clock runs from here to the last byte of the body.
     ///
-    /// Any status is a response; see [`Response::expect_status`]. Up to ten redirects to the same host are followed; each
-    /// is counted as a request of its own, under the same name. One to another host is not followed: it is the response.
+    /// Any status is a response; see [`Response::expect_status`]. Redirects to the same host are followed (see
+    /// [`max_redirects`](Self::max_redirects)); each is counted as a request of its own, under the same name. One to
+    /// another host is not followed: it is the response.
     ///
     /// # Errors
     ///
     /// When the request could not be built (a placeholder is missing, there is no base URL), or when no whole response
     /// came: refused, reset, timed out, cut short. Only the latter count as requests.
-    pub async fn send(mut self) -> Result<Response> {
+    pub async fn send(self) -> Result<Response> {
+        self.ready()?.send().await
+    }
+
+    /// The request as it will be sent, or why it cannot be.
+    pub(super) fn ready(mut self) -> Result<Ready<'v>, RequestError> {
         if let Some(invalid) = self.invalid.take() {
-            return Err((*invalid).into());
+            return Err(*invalid);
         }
         let url = self.vu.target().url(&self.template, &self.path, &self.query).inspect_err(|error| {
             if error.is_configuration() {
                 self.vu.note_misconfiguration(&error.to_string());
             }
         })?;
-        let Self { vu, method, template, name, headers, body, timeout, expected, .. } = self;
-        let template = name_of(&template);
-        let mut outgoing = Outgoing { method: method.clone(), url, headers, body };
-        let mut left = timeout;
-        // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
-        let mut hop = 0;
-        loop {
-            let mut measured = Measured::begin(vu, &method, template, name.as_deref());
-            if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
-                let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
-                outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
-            }
-            let step = measured.name.to_string();
-            let Some(ended) = vu.timer().within(left, vu.transport().exchange(&outgoing)).await else {
-                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-                return Err(RequestError::Timeout { step, after: timeout }.into());
-            };
-            let redirected = ended.map(|received| (redirect::follow(&mut outgoing, &received), received));
-            let (redirect, received) = match redirected {
-                Ok((Redirect::Followed, _)) if hop == MOST_REDIRECTS => Err(TransportError::TooManyRedirects),
-                other => other,
-            }
-            .map_err(|source| {
-                let class = source.class();
-                measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
-                RequestError::Transport { step, class, source }
-            })?;
-            let (status, body) = (received.status.as_u16(), received.body);
-            // What the author expects is the last status; a redirect that is followed did what it should.
-            let expected = redirect == Redirect::Followed || expected.contains(status);
-            measured.head(status, received.version);
-            let took =
-                measured.end(&RequestEnd::Response { status, expected, bytes_received: body.len() as u64 });
-            match redirect {
-                Redirect::Followed => {
-                    left = left.saturating_sub(took);
-                    hop += 1;
-                    continue;
-                }
-                Redirect::Refused { host } => vu.note_refused_redirect(&measured.name, &host),
-                Redirect::None => {}
-            }
-            return Ok(Response { step: measured.name.clone(), status, headers: received.headers, body });
+        let defaults = self.vu.requests();
+        let discard = self.discard.unwrap_or(defaults.discard_bodies);
+        let max_redirects = self.max_redirects.unwrap_or(defaults.max_redirects);
+        let Self { vu, method, template, name, mut headers, body, timeout, expected, .. } = self;
+        let decompress = self.accept_compressed && !headers.contains_key(ACCEPT_ENCODING);
+        if decompress {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(compression::ACCEPTED));
         }
+        let outgoing = Outgoing { method, url, headers, body, discard };
+        Ok(Ready { vu, template, name, outgoing, timeout, expected, max_redirects, decompress })
     }
 }

@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::SET_COOKIE;
+use url::Url;
 
 use super::error::RequestError;
+use super::jar;
 use super::status::StatusSet;
 use crate::runtime::error::Result;
 
@@ -11,9 +14,11 @@ use crate::runtime::error::Result;
 #[derive(Debug, Clone)]
 pub struct Response {
     pub(super) step: std::sync::Arc<str>,
+    pub(super) url: Url,
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    pub(super) discarded: bool,
 }
 
 impl Response {
@@ -22,17 +27,33 @@ impl Response {
         self.status
     }
 
+    /// Where the response came from: the URL of the last hop, where redirects were followed.
+    pub fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
     /// All headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The value of one header, if it is there and is text.
+    /// The value of one header, if it is there and is text; the first, where there are several.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body.
+    /// All values of one header that are text, in the order in which they came.
+    pub fn header_all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// The names and values of the cookies that this response sets (the last hop's, where redirects were followed).
+    /// What the user holds now is in [`Vu::cookies`](crate::Vu::cookies).
+    pub fn cookies(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.header_all(SET_COOKIE.as_str()).filter_map(jar::name_and_value)
+    }
+
+    /// The body; empty where it was [discarded](crate::Request::discard_body).
     pub fn bytes(&self) -> &Bytes {
         &self.body
     }
@@ -41,8 +62,9 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// When the body is not UTF-8; the message says where.
+    /// When the body is not UTF-8 (the message says where), or was discarded.
     pub fn text(&self) -> Result<&str> {
+        self.must_have_body()?;
         std::str::from_utf8(&self.body).map_err(|error| {
             self.error(format!("the body is not UTF-8 (byte {} of {})", error.valid_up_to(), self.body.len()))
                 .into()
@@ -53,8 +75,9 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// When the body is not JSON of that form; the message says where, with the status.
+    /// When the body is not JSON of that form (the message says where, with the status), or was discarded.
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        self.must_have_body()?;
         serde_json::from_slice(&self.body)
             .map_err(|error| self.error(format!("status {}: {}", self.status, what_is_wrong(&error))).into())
     }
@@ -75,6 +98,14 @@ impl Response {
         Err(self
             .error(format!("unexpected status {} (with a body of {} bytes)", self.status, self.body.len()))
             .into())
+    }
+
+    fn must_have_body(&self) -> Result<()> {
+        if self.discarded {
+            let why = "the body was discarded; call .keep_body() on the request to read it";
+            return Err(self.error(why.to_owned()).into());
+        }
+        Ok(())
     }
 
     fn error(&self, why: String) -> RequestError {
@@ -105,7 +136,14 @@ mod tests {
     use super::*;
 
     fn response(status: u16, body: &'static [u8]) -> Response {
-        Response { step: "GET /x".into(), status, headers: HeaderMap::new(), body: Bytes::from_static(body) }
+        Response {
+            step: "GET /x".into(),
+            url: Url::parse("http://127.0.0.1/x").unwrap(),
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(body),
+            discarded: false,
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Shard, WorkEnd};
-use crate::model::stats::FlowStats;
+use crate::model::stats::{DropCause, FlowStats};
 
 impl Shard {
     pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration) {
@@ -45,6 +45,25 @@ impl Shard {
                 stats.failed_iterations += 1;
             }
         }
+    }
+
+    /// How long after it was due an iteration of an open model began.
+    pub(crate) fn lag(&mut self, slot: usize, lag: Duration) {
+        self.scenarios[slot].stats.lag.record(lag);
+    }
+
+    /// How long after it was due an iteration of an open model ended.
+    pub(crate) fn response(&mut self, slot: usize, end: &WorkEnd, after: Duration) {
+        let response = &mut self.scenarios[slot].stats.response;
+        match end {
+            WorkEnd::Interrupted => response.record_censored(after),
+            WorkEnd::Done | WorkEnd::Failed(_) | WorkEnd::Panicked(_) => response.record(after),
+        }
+    }
+
+    /// An arrival that a user was to take became no iteration after all.
+    pub(crate) fn arrival_dropped(&mut self, slot: usize, cause: DropCause) {
+        self.scenarios[slot].stats.drop_arrivals(cause, 1);
     }
 
     pub(crate) fn seen_for_tracing(&mut self, slot: usize, traced: bool) {

@@ -1,6 +1,7 @@
 //! The scenario builder.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -9,11 +10,13 @@ use std::time::Duration;
 
 use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
-use crate::model::load::{DEFAULT_GRACE, DEFAULT_MAX_DURATION, LoadModel, Stage};
+use super::load::Extent;
+use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
 use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
 use crate::runtime::data::{Data, Feeder, SharedBy};
 use crate::runtime::error::Result;
+use crate::runtime::http::RequestDefaults;
 
 /// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
 /// it has to keep.
@@ -23,10 +26,16 @@ use crate::runtime::error::Result;
 pub struct Scenario {
     pub(crate) name: String,
     pub(crate) flow: Arc<dyn Flow>,
+    /// As its model says; [`Scenario::model`] adds the rest.
     pub(crate) load: LoadModel,
+    pub(super) extent: Extent,
+    pub(crate) timing: Timing,
+    /// What `vu.env(key)` answers where the run says nothing.
+    pub(crate) env: BTreeMap<String, String>,
     pub(crate) reference: ReferencePlan,
     pub(crate) graceful_stop: Duration,
     pub(crate) graceful_ramp_down: Duration,
+    pub(crate) requests: RequestDefaults,
     /// Feeders that are read before the load.
     pub(crate) data: Vec<Box<dyn Data>>,
     /// Of a mix.
@@ -172,56 +181,18 @@ impl Scenario {
             name: name.into_owned(),
             flow,
             load: LoadModel::default(),
+            extent: Extent::default(),
+            timing: Timing::default(),
+            env: BTreeMap::new(),
             reference: ReferencePlan::default(),
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
+            requests: RequestDefaults::default(),
             data: Vec::new(),
             flows: Vec::new(),
             fault: None,
             thresholds: Vec::new(),
         }
-    }
-
-    /// `vus` users loop until `duration` has passed.
-    #[must_use]
-    pub fn constant_vus(mut self, vus: u32, duration: Duration) -> Self {
-        self.load = LoadModel::ConstantVus { vus, duration };
-        self
-    }
-
-    /// The number of users follows the stages in straight lines, from 0.
-    #[must_use]
-    pub fn ramping_vus(mut self, stages: impl IntoIterator<Item = Stage>) -> Self {
-        self.load = LoadModel::RampingVus { stages: stages.into_iter().collect() };
-        self
-    }
-
-    /// `iterations` iterations in all, each drawn from one pot by whichever of `vus` users is free.
-    #[must_use]
-    pub fn shared_iterations(mut self, vus: u32, iterations: u64) -> Self {
-        self.load = LoadModel::SharedIterations { vus, iterations, max_duration: DEFAULT_MAX_DURATION };
-        self
-    }
-
-    /// Each of `vus` users runs exactly `iterations` iterations.
-    #[must_use]
-    pub fn iterations_per_vu(mut self, vus: u32, iterations: u64) -> Self {
-        self.load = LoadModel::IterationsPerVu { vus, iterations, max_duration: DEFAULT_MAX_DURATION };
-        self
-    }
-
-    /// How long iterations may go on after the end of the load before they are interrupted. 30 s unless set.
-    #[must_use]
-    pub fn graceful_stop(mut self, at_most: Duration) -> Self {
-        self.graceful_stop = at_most;
-        self
-    }
-
-    /// How long a user that a ramp takes away may go on with its iteration. 30 s unless set.
-    #[must_use]
-    pub fn graceful_ramp_down(mut self, at_most: Duration) -> Self {
-        self.graceful_ramp_down = at_most;
-        self
     }
 
     /// How many iterations one user runs alone before the load, for the unloaded figures; at most 3 s. 5 unless
@@ -256,6 +227,13 @@ impl Scenario {
         self
     }
 
+    /// What [`Vu::env`] answers for `key` where neither `-e KEY=VALUE` nor `loadtest.toml` says anything else.
+    #[must_use]
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(key.into(), value.into());
+        self
+    }
+
     /// What the run has to keep, judged at its end: a metric with optional tags in braces, and an aggregation, a
     /// comparison and a number. A duration has a unit; a bare number is milliseconds. No samples: failed.
     ///
@@ -283,6 +261,7 @@ impl Scenario {
     pub(super) fn has_only_its_flow(&self) -> bool {
         let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
         (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
+            && self.requests == bare.requests
             && self.info() == bare.info()
     }
 
@@ -305,10 +284,11 @@ impl Scenario {
         if let Some(fault) = &self.fault {
             return Err(format!("scenario `{}`: {fault}", self.name));
         }
-        self.load.check().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
+        let load = self.model().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         Ok(ScenarioInfo {
             name: self.name.clone(),
-            load: self.load.clone(),
+            load,
+            timing: self.timing.clone(),
             reference: self.reference,
             flows: self.flows.clone(),
             thresholds: self.parsed_thresholds()?.iter().map(|threshold| threshold.text().clone()).collect(),

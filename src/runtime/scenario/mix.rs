@@ -217,6 +217,8 @@ mod tests {
             (vec![(1, plain().constant_vus(1, secs(1)))], "the flow `a` has a load"),
             (vec![(1, plain().threshold("checks", "rate>0.9"))], "the flow `a` has a load, thresholds"),
             (vec![(1, plain().graceful_stop(secs(1)))], "the flow `a` has a load, thresholds or other"),
+            (vec![(1, plain().keep_cookies())], "the flow `a` has a load, thresholds or other"),
+            (vec![(1, plain().start_time(secs(1)))], "the flow `a` has a load, thresholds or other"),
             (vec![(1, scenario("a b", nothing))], "in its mix, `a b` is no scenario name"),
             (vec![(1, mix("inner", []))], "in its mix, scenario `inner`: the mix has no flows"),
             (vec![(99_999, plain()), (2, scenario("b", nothing))], "add up to 100001; at most 100000"),

@@ -2,8 +2,10 @@
 
 mod builder;
 mod flow;
+mod load;
 mod mix;
 mod pause;
+mod requests;
 mod step;
 pub(crate) mod user;
 mod vu;
@@ -19,16 +21,18 @@ use std::time::Duration;
 
 pub use crate::model::load::Stage;
 
-/// One leg of a ramp: over `duration` the number of users moves in a straight line to `target`.
+/// One leg of a ramp: over `duration` the number of users, or the rate of arrivals, moves in a straight line to `target`.
+///
+/// A number of users is whole and not negative; a rate may have a fraction.
 ///
 /// ```
 /// use loadtest::prelude::*;
 /// let up = stage(secs(30), 20);
-/// assert_eq!((up.duration, up.target), (Duration::from_secs(30), 20));
+/// assert_eq!((up.duration, up.target), (Duration::from_secs(30), 20.0));
 /// ```
 #[must_use]
-pub const fn stage(duration: Duration, target: u32) -> Stage {
-    Stage::new(duration, target)
+pub fn stage(duration: Duration, target: impl Into<f64>) -> Stage {
+    Stage::new(duration, target.into())
 }
 
 /// `n` milliseconds.

@@ -79,7 +79,7 @@ impl<'v> Running<'v> {
         let facts = self.outer.trace.as_ref().and_then(|trace| trace.facts.clone());
         if let (Some(tracer), Some(facts), Some(span)) = (self.vu.tracer(), facts, self.inner.parent) {
             let root = self.outer.trace.as_ref().map(|trace| trace.root);
-            tracer.finished(SpanRecord {
+            tracer.finished(&SpanRecord {
                 iteration: facts,
                 id: span,
                 parent: self.outer.parent.or(root),

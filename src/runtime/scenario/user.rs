@@ -12,7 +12,8 @@ use opentelemetry::trace::FutureExt as _;
 use super::flow::UserState;
 pub(crate) use super::flow::{Flow, Shared};
 use super::{Current, Vu, VuParts};
-use crate::runtime::engine::User;
+use crate::model::stats::Phase;
+use crate::runtime::engine::{Start, User};
 use crate::runtime::host::panics;
 use crate::runtime::record::WorkEnd;
 use crate::runtime::telemetry::author;
@@ -39,15 +40,17 @@ impl User for ScenarioUser {
             // Per-user setup is in no figure: it acts through a user that records nothing.
             let setting_up = Vu::new(self.vu.without_figures());
             let made = caught(self.flow.user_setup(&setting_up, &self.shared)).await?;
+            // What it has signed in to, the user goes on with, unless it begins each iteration without cookies.
+            self.vu.jar().swap(setting_up.jar());
             self.state = Some(made);
             Ok(())
         })
     }
 
-    fn iterate(&mut self) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async {
+    fn iterate(&mut self, start: Start) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
             let Some(state) = &mut self.state else { return };
-            let mut iteration = Iteration::begin(&self.vu);
+            let mut iteration = Iteration::begin(&self.vu, start);
             let work = panics::catch(AssertUnwindSafe(self.flow.iterate(&self.vu, state, &self.shared)));
             let ended = match iteration.context() {
                 Some(context) => work.with_context(context).await,
@@ -73,15 +76,26 @@ pub(crate) async fn caught<T>(
 struct Iteration<'v> {
     vu: &'v Vu,
     trace: Option<Rc<IterationTrace>>,
+    /// In an open model, when it was due.
+    scheduled: Option<Instant>,
     started: Instant,
     start_ns: u64,
     ended: bool,
 }
 
 impl<'v> Iteration<'v> {
-    fn begin(vu: &'v Vu) -> Self {
+    fn begin(vu: &'v Vu, start: Start) -> Self {
+        let Start { row, is_warm_up, scheduled } = start;
+        vu.enter_row(row);
+        if !vu.requests().keep_cookies {
+            vu.jar().borrow_mut().clear();
+        }
         let started = clock::now();
-        let trace = vu.tracer().map(|tracer| Rc::new(tracer.begin(vu.id(), vu.iteration(), started)));
+        let phase = is_warm_up.then_some(Phase::WarmUp);
+        let trace = vu.tracer().map(|tracer| Rc::new(tracer.begin(vu.id(), vu.iteration(), started, phase)));
+        if let (Some(shard), Some(scheduled)) = (vu.shard(), scheduled) {
+            shard.borrow_mut().lag(row, started.saturating_duration_since(scheduled));
+        }
         if let (Some(shard), Some(trace)) = (vu.shard(), &trace) {
             shard.borrow_mut().seen_for_tracing(vu.slot(), trace.facts.is_some());
         }
@@ -89,7 +103,7 @@ impl<'v> Iteration<'v> {
         // The wall clock is for spans alone.
         let is_traced = trace.as_ref().is_some_and(|trace| trace.facts.is_some());
         let start_ns = if is_traced { clock::unix_nanos() } else { 0 };
-        Self { vu, trace, started, start_ns, ended: false }
+        Self { vu, trace, scheduled, started, start_ns, ended: false }
     }
 
     /// What spans of the author's own code are children of, in a traced iteration.
@@ -100,11 +114,15 @@ impl<'v> Iteration<'v> {
 
     fn end(&mut self, end: &WorkEnd) {
         self.ended = true;
-        let took = clock::now().saturating_duration_since(self.started);
         let flow = self.vu.take_flow();
+        let now = clock::now();
+        let took = now.saturating_duration_since(self.started);
         if let Some(shard) = self.vu.shard() {
             let mut shard = shard.borrow_mut();
             shard.iteration(self.vu.slot(), end, took);
+            if let Some(scheduled) = self.scheduled {
+                shard.response(self.vu.slot(), end, now.saturating_duration_since(scheduled));
+            }
             if let Some(flow) = flow {
                 shard.flow(self.vu.slot(), &flow, end);
             }
@@ -113,7 +131,7 @@ impl<'v> Iteration<'v> {
         self.vu.swap_current(Current::default());
         let (Some(tracer), Some(trace)) = (self.vu.tracer(), &self.trace) else { return };
         let Some(facts) = trace.facts.clone() else { return };
-        tracer.finished(SpanRecord {
+        tracer.finished(&SpanRecord {
             iteration: facts,
             id: trace.root,
             parent: None,

@@ -13,7 +13,9 @@ use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, Target, Timer, Transport, reqwest_client};
+use crate::runtime::http::{
+    Cookies, Jar, Request, RequestDefaults, Target, Timer, Transport, reqwest_client,
+};
 use crate::runtime::record::Shard;
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 
@@ -40,11 +42,14 @@ pub(crate) struct RunFacts {
 #[derive(Debug, Clone)]
 pub(crate) struct VuParts {
     pub(crate) id: u64,
-    /// The scenario's place in the shard and the tracer.
+    /// The scenario's place in the shard.
     pub(crate) slot: usize,
     /// The scenario's place among those of the run.
     pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
+    pub(crate) requests: Arc<RequestDefaults>,
+    /// What the scenario's code says for [`Vu::env`].
+    pub(crate) env: Arc<BTreeMap<String, String>>,
     /// `None` in setup and teardown, which are in no figure.
     pub(crate) shard: Option<Rc<RefCell<Shard>>>,
     pub(crate) tracer: Option<Rc<Tracer>>,
@@ -63,12 +68,15 @@ pub(crate) struct Current {
 /// A user stays on one thread and keeps its connections from iteration to iteration; no two users share any.
 pub struct Vu {
     parts: VuParts,
+    /// Where the current iteration's samples go in the shard: another place in the warm-up.
+    row: Cell<usize>,
     iteration: Cell<u64>,
     /// Rows that the user has drawn.
     draws: Cell<u64>,
     current: RefCell<Current>,
     /// Which flow of a mix the iteration is.
     flow: RefCell<Option<Arc<str>>>,
+    cookies: RefCell<Jar>,
     transport: Transport,
     timer: Timer,
     client: OnceCell<reqwest::Client>,
@@ -86,11 +94,13 @@ impl fmt::Debug for Vu {
 impl Vu {
     pub(crate) fn new(parts: VuParts) -> Self {
         Self {
+            row: Cell::new(parts.slot),
             parts,
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
             flow: RefCell::default(),
+            cookies: RefCell::default(),
             transport: Transport::default(),
             timer: Timer::default(),
             client: OnceCell::new(),
@@ -112,16 +122,18 @@ impl Vu {
         self.parts.run.unique.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The value of `key` as given with `-e KEY=VALUE` or in `loadtest.toml`, else of this process's environment.
+    /// The value of `key` as given with `-e KEY=VALUE` or in `loadtest.toml`, else with
+    /// [`Scenario::env`](crate::Scenario::env), else of this process's environment.
     pub fn env(&self, key: &str) -> Option<String> {
-        self.parts.run.env.get(key).cloned().or_else(|| crate::sys::env::var(key))
+        let VuParts { run, env, .. } = &self.parts;
+        run.env.get(key).or_else(|| env.get(key)).cloned().or_else(|| crate::sys::env::var(key))
     }
 
     /// Counts whether something held. A failed check does not end the iteration; a threshold on `checks` can fail
     /// the run. Gives `passed` back.
     pub fn check(&self, name: &str, passed: bool) -> bool {
         if let Some(shard) = &self.parts.shard {
-            shard.borrow_mut().check(self.parts.slot, name, passed);
+            shard.borrow_mut().check(self.slot(), name, passed);
         }
         passed
     }
@@ -201,6 +213,11 @@ impl Vu {
         Request::new(self, method, template)
     }
 
+    /// This user's cookies, to read and to set.
+    pub fn cookies(&self) -> Cookies<'_> {
+        Cookies::of(self)
+    }
+
     /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
     ///
@@ -250,12 +267,26 @@ impl Vu {
         self.parts.run.seats.of(feeder, self.parts.scenario, self.parts.id)
     }
 
+    /// Where samples go in the shard.
     pub(crate) fn slot(&self) -> usize {
-        self.parts.slot
+        self.row.get()
+    }
+
+    /// Samples of the iteration that begins go there.
+    pub(crate) fn enter_row(&self, row: usize) {
+        self.row.set(row);
+    }
+
+    pub(crate) fn requests(&self) -> &RequestDefaults {
+        &self.parts.requests
     }
 
     pub(crate) fn target(&self) -> &Target {
         &self.parts.run.target
+    }
+
+    pub(crate) fn jar(&self) -> &RefCell<Jar> {
+        &self.cookies
     }
 
     pub(crate) fn transport(&self) -> &Transport {

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::span::{Item, SpanSink};
+use super::buffer::SpanSink;
 use crate::model::id::{SpanId, TraceId};
 use crate::model::semconv;
 
@@ -97,7 +97,7 @@ impl SpanProcessor for ToQueue {
     fn on_end(&self, mut span: SpanData) {
         let Some(sink) = SINK.get() else { return };
         span.attributes.push(KeyValue::new(semconv::ROLE, "author"));
-        sink.push(Item::Author(Box::new(span)));
+        sink.author(span);
     }
 
     fn force_flush(&self) -> OTelSdkResult {

@@ -7,11 +7,11 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::common::v1 as common;
 use opentelemetry_proto::tonic::metrics::v1 as otlp;
 
+use super::buffer::{Sample, Samples};
 use super::resource::{proto, text};
-use super::span::{SpanRecord, What};
 use crate::model::latency::Latency;
 use crate::model::semconv;
-use crate::model::stats::{Interval, Phase, ScenarioStats, StepKey, StepKind};
+use crate::model::stats::{Interval, ScenarioStats, StepKey, StepKind};
 
 /// Buckets of an exponential histogram, at most: OpenTelemetry's default.
 const MOST_BUCKETS: f64 = 160.0;
@@ -20,15 +20,6 @@ const FINEST_SCALE: i32 = 9;
 
 /// The methods that the semantic conventions know.
 const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
-
-/// A sampled request that stands for others of about its duration.
-#[derive(Debug, Clone)]
-struct Sample {
-    seconds: f64,
-    at_ns: u64,
-    trace: [u8; 16],
-    span: [u8; 8],
-}
 
 /// The cumulative state.
 #[derive(Debug)]
@@ -52,21 +43,11 @@ impl Metrics {
         }
     }
 
-    /// Takes a traced request as a sample.
-    pub(crate) fn note(&mut self, span: &SpanRecord) {
-        let What::Request(request) = &span.what else { return };
-        if !request.expected || span.iteration.phase != Phase::Load {
-            return;
+    /// Takes samples of a scenario's requests; later ones stand for those before.
+    pub(super) fn note(&mut self, scenario: &str, samples: Samples) {
+        for (step, samples) in samples {
+            self.samples.entry((scenario.to_owned(), step.to_string())).or_default().extend(samples);
         }
-        let seconds = span.end_ns.saturating_sub(span.start_ns) as f64 / 1e9;
-        let sample = Sample {
-            seconds,
-            at_ns: span.end_ns,
-            trace: span.iteration.trace.0.to_be_bytes(),
-            span: span.id.0.to_be_bytes(),
-        };
-        let key = (span.iteration.scenario.to_string(), request.name.to_string());
-        self.samples.entry(key).or_default().insert(seconds.max(1e-6).log2() as i32, sample);
     }
 
     /// Everything so far, as of `now_ns`.

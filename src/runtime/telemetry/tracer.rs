@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::buffer::{SpanBuffer, SpanSink};
 use super::sampling::{Sampler, Weight};
-use super::span::{Item, IterationFacts, SpanRecord, SpanSink};
+use super::span::{IterationFacts, SpanRecord};
 use crate::model::id::{SpanId, TraceId, TracePrefix};
 use crate::model::plan::TracePolicy;
 use crate::model::stats::Phase;
@@ -25,7 +26,7 @@ pub(crate) struct TracerParts {
 pub(crate) struct Tracer {
     parts: TracerParts,
     phase: Phase,
-    scenario: Arc<str>,
+    spans: Arc<SpanBuffer>,
     sampler: RefCell<Sampler>,
 }
 
@@ -43,7 +44,7 @@ impl Tracer {
     pub(crate) fn new(
         parts: TracerParts,
         phase: Phase,
-        scenario: &Arc<str>,
+        scenario: &str,
         shares: usize,
         now: Instant,
     ) -> Option<Self> {
@@ -53,17 +54,18 @@ impl Tracer {
             (_, policy) => policy,
         };
         let sampler = RefCell::new(Sampler::new(policy, shares, now)?);
-        Some(Self { parts, phase, scenario: scenario.clone(), sampler })
+        let spans = parts.sink.buffer(scenario);
+        Some(Self { parts, phase, spans, sampler })
     }
 
-    /// The trace of an iteration that starts now.
-    pub(crate) fn begin(&self, vu: u64, iteration: u64, now: Instant) -> IterationTrace {
+    /// The trace of an iteration that starts now, in a part of the phase that is told apart where there is one.
+    pub(crate) fn begin(&self, vu: u64, iteration: u64, now: Instant, part: Option<Phase>) -> IterationTrace {
         let trace = self.parts.prefix.trace(nonzero());
         let facts =
             self.sampler.borrow_mut().decide(now, fastrand::f64()).map(|Weight(weight)| IterationFacts {
                 trace,
-                scenario: self.scenario.clone(),
-                phase: self.phase,
+                scenario: self.spans.scenario().clone(),
+                phase: part.unwrap_or(self.phase),
                 weight,
                 vu,
                 iteration,
@@ -75,8 +77,8 @@ impl Tracer {
         self.parts.run_span
     }
 
-    pub(crate) fn finished(&self, span: SpanRecord) {
-        self.parts.sink.push(Item::Load(span));
+    pub(crate) fn finished(&self, span: &SpanRecord) {
+        self.spans.push(span);
     }
 }
 

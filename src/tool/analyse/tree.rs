@@ -1,8 +1,6 @@
 //! One trace as a forest: duplicates gone, parents resolved, cycles cut, remote clocks brought into line.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use crate::model::id::SpanId;
 use crate::model::span::{LoadRole, LoadSpan, Span, SpanKind};
@@ -45,16 +43,9 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(spans: &'a [Span]) -> Self {
-        let mut sorted: Vec<&Span> = spans.iter().collect();
-        sorted.sort_by(|a, b| canonical(a, b));
-        let mut places: HashMap<Place, usize> = HashMap::with_capacity(sorted.len());
-        let mut distinct: Vec<&Span> = Vec::with_capacity(sorted.len());
-        for span in sorted {
-            if let Entry::Vacant(place) = places.entry(Place::of(span)) {
-                place.insert(distinct.len());
-                distinct.push(span);
-            }
-        }
+        let mut distinct: Vec<&Span> = spans.iter().collect();
+        distinct.sort_by(|a, b| canonical(a, b));
+        let places = Places::of_distinct(&mut distinct);
         let duplicates = spans.len() - distinct.len();
 
         let mut orphans = Vec::new();
@@ -170,7 +161,7 @@ impl Node<'_> {
 }
 
 /// Where a span stands: its id, and which side it is of an id that client and server share, as Zipkin has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     id: SpanId,
     server: bool,
@@ -182,9 +173,37 @@ impl Place {
     }
 }
 
-fn parent_of(span: &Span, places: &HashMap<Place, usize>, spans: &[&Span]) -> Option<usize> {
-    let client_side = |id| places.get(&Place { id, server: false }).copied();
-    let server_side = |id| places.get(&Place { id, server: true }).copied();
+/// Where the spans of a trace stand, sorted: most traces have few, and a search among few is faster than a hash.
+#[derive(Debug)]
+struct Places(Vec<(Place, usize)>);
+
+impl Places {
+    /// Leaves of spans at one place the first, and gives back where each is now.
+    fn of_distinct(spans: &mut Vec<&Span>) -> Self {
+        let mut places: Vec<_> = spans.iter().enumerate().map(|(at, span)| (Place::of(span), at)).collect();
+        places.sort_unstable();
+        places.dedup_by_key(|(place, _)| *place);
+        if places.len() < spans.len() {
+            let mut firsts: Vec<_> = places.iter_mut().map(|(_, at)| at).collect();
+            firsts.sort_unstable();
+            let all = std::mem::take(spans);
+            for (next, at) in firsts.into_iter().enumerate() {
+                spans.push(all[*at]);
+                *at = next;
+            }
+        }
+        Self(places)
+    }
+
+    fn get(&self, place: Place) -> Option<usize> {
+        let found = self.0.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(self.0[found].1)
+    }
+}
+
+fn parent_of(span: &Span, places: &Places, spans: &[&Span]) -> Option<usize> {
+    let client_side = |id| places.get(Place { id, server: false });
+    let server_side = |id| places.get(Place { id, server: true });
     // The server's half of a shared id names the client's parent, or itself.
     if span.kind == SpanKind::Server
         && let Some(client) = client_side(span.id)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::model::duration;
-use crate::model::load::Stage;
+use crate::model::load::{Rate, Stage};
 use crate::model::plan::TracePolicy;
 use crate::model::table::Column;
 use crate::tool::cargo::CargoFlags;
@@ -91,6 +91,12 @@ pub(super) struct LoadArgs {
     /// One leg of a ramp, such as 30s:20; repeat it, or separate legs by commas
     #[arg(long = "stage", value_name = "D:N", value_delimiter = ',')]
     stages: Vec<Stage>,
+    /// Iterations that start in a time, such as 100/s, 6/m or 1/10s, whatever becomes of the earlier ones
+    #[arg(long, value_name = "N/D")]
+    rate: Option<Rate>,
+    /// Users that a rate may have at most
+    #[arg(long, value_name = "N")]
+    max_vus: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +117,9 @@ pub(super) struct SettingArgs {
     /// Which iterations are traced: all, off, rate:N/s or ratio:F
     #[arg(long, value_name = "POLICY")]
     trace: Option<TracePolicy>,
+    /// Decides about arrivals at random: the same seed makes the same ones
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// No iterations alone before the load
     #[arg(long)]
     no_reference: bool,
@@ -325,6 +334,9 @@ impl SettingArgs {
             duration: load.and_then(|load| load.duration),
             iterations: load.and_then(|load| load.iterations),
             stages: load.map(|load| load.stages.clone()).unwrap_or_default(),
+            rate: load.and_then(|load| load.rate),
+            max_vus: load.and_then(|load| load.max_vus),
+            seed: self.seed,
             trace: self.trace,
             no_reference: self.no_reference,
             otlp_endpoint: self.otlp_endpoint.clone(),

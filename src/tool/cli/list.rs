@@ -27,8 +27,7 @@ fn text(found: &Found) -> String {
     for binary in &found.binaries {
         for info in &binary.scenarios {
             // Writing to a string cannot fail.
-            let _ =
-                writeln!(out, "{}::{}  {}", plain(&binary.target.package), info.name, info.load.describe());
+            let _ = writeln!(out, "{}::{}  {}", plain(&binary.target.package), info.name, info.describe());
             for threshold in &info.thresholds {
                 let _ = writeln!(out, "    {}: {}", plain(&threshold.metric), plain(&threshold.expression));
             }
@@ -47,6 +46,7 @@ fn json(found: &Found) -> String {
                 "target": binary.target.name,
                 "name": info.name,
                 "load": info.load,
+                "timing": info.timing,
                 "thresholds": info.thresholds,
             });
             let _ = writeln!(out, "{line}");

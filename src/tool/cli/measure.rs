@@ -232,6 +232,7 @@ fn plan(
         trace: config.trace.value,
         otlp_endpoint: Some(session.receiver.endpoint()),
         resource: resource.clone(),
+        seed: config.seed.as_ref().map(|seed| seed.value),
         // The services need cores, too.
         workers: Some(if shares_host { cores.div_ceil(2) } else { cores }),
     })
@@ -338,8 +339,7 @@ impl Listener<'_> {
             Phase::WarmUp => {}
             Phase::Load => {
                 for info in infos {
-                    let text =
-                        format!("{} · {} · run {}", info.name, info.load.describe(), self.identity.run);
+                    let text = format!("{} · {} · run {}", info.name, info.describe(), self.identity.run);
                     console.status("Running", &text);
                 }
             }

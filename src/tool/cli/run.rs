@@ -108,6 +108,7 @@ impl<'c> Run<'c> {
             commit: head.as_ref().map(|head| head.commit.clone()),
             dirty: head.as_ref().map(|head| head.dirty),
             base_url: base_url.map(|url| redact::text(&url.value).into_owned()),
+            seed: found.binaries.iter().find_map(|binary| binary.config.seed.as_ref()).map(|seed| seed.value),
         };
         let mut resource = BTreeMap::new();
         if let Some(head) = head {

@@ -18,14 +18,30 @@ const VUS: &str = "LOADTEST_VUS";
 const DURATION: &str = "LOADTEST_DURATION";
 const ITERATIONS: &str = "LOADTEST_ITERATIONS";
 const STAGES: &str = "LOADTEST_STAGES";
+const RATE: &str = "LOADTEST_RATE";
+const MAX_VUS: &str = "LOADTEST_MAX_VUS";
+const SEED: &str = "LOADTEST_SEED";
 const TRACE: &str = "LOADTEST_TRACE";
 const REFERENCE: &str = "LOADTEST_REFERENCE";
 const OTLP_ENDPOINT: &str = "LOADTEST_OTLP_ENDPOINT";
 /// Makes a scenario binary run alone; it says nothing to the tool.
 const RUN: &str = "LOADTEST_RUN";
 
-const KNOWN: [&str; 10] =
-    [PROFILE, BASE_URL, VUS, DURATION, ITERATIONS, STAGES, TRACE, REFERENCE, OTLP_ENDPOINT, RUN];
+const KNOWN: [&str; 13] = [
+    PROFILE,
+    BASE_URL,
+    VUS,
+    DURATION,
+    ITERATIONS,
+    STAGES,
+    RATE,
+    MAX_VUS,
+    SEED,
+    TRACE,
+    REFERENCE,
+    OTLP_ENDPOINT,
+    RUN,
+];
 
 /// The profile that the environment names.
 pub(super) fn profile(variables: &Variables) -> Option<Sourced<String>> {
@@ -46,11 +62,14 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
         stages: parsed(variables, STAGES, |text| {
             text.split(',').map(|stage| stage.trim().parse()).collect()
         })?,
+        rate: parsed(variables, RATE, str::parse)?,
+        max_vus: parsed(variables, MAX_VUS, number)?,
     };
     load.check()?;
     let mut settings = Settings {
         base_url: parsed(variables, BASE_URL, |text| Ok(text.to_owned()))?,
         trace: parsed(variables, TRACE, str::parse)?,
+        seed: parsed(variables, SEED, number)?,
         load,
         ..Settings::default()
     };

@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Section;
-use super::source::{Source, Sourced};
+use super::source::Sourced;
 use crate::model::duration;
-use crate::model::load::{LoadModel, LoadOverride, Stage};
+use crate::model::load::{LoadModel, LoadOverride, Rate, Stage};
 
 /// The load that one layer asks of a scenario, or of all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct LoadSettings {
     pub(crate) vus: Option<Sourced<u32>>,
     pub(crate) duration: Option<Sourced<Duration>>,
     pub(crate) iterations: Option<Sourced<u64>>,
     pub(crate) stages: Option<Sourced<Vec<Stage>>>,
+    pub(crate) rate: Option<Sourced<Rate>>,
+    pub(crate) max_vus: Option<Sourced<u32>>,
 }
 
 impl LoadSettings {
@@ -24,6 +26,8 @@ impl LoadSettings {
             duration: section.get("duration").map(|field| field.parsed(duration::parse)).transpose()?,
             iterations: section.get("iterations").map(|field| field.integer()).transpose()?,
             stages: section.get("stages").map(|field| field.list(str::parse)).transpose()?,
+            rate: section.get("rate").map(|field| field.parsed(str::parse)).transpose()?,
+            max_vus: section.get("max-vus").map(|field| field.integer()).transpose()?,
         };
         section.finish()?;
         load.check()?;
@@ -36,28 +40,60 @@ impl LoadSettings {
 
     /// Refuses a layer that contradicts itself.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if let Some(Sourced { value: 0, source }) = &self.vus {
-            let message = "the number of users is 0; at least 1 is needed".to_owned();
-            return Err(ConfigError::Invalid { at: source.clone(), key: "vus".to_owned(), message });
+        for (key, users) in [("vus", &self.vus), ("max-vus", &self.max_vus)] {
+            if let Some(Sourced { value: 0, source }) = users {
+                let message = "the number of users is 0; at least 1 is needed".to_owned();
+                return Err(ConfigError::Invalid { at: source.clone(), key: key.to_owned(), message });
+            }
         }
-        let Some(stages) = &self.stages else { return Ok(()) };
-        let place = |key, source: &Source| (key, Box::new(source.clone()));
-        let other = (self.iterations.as_ref().map(|it| place("iterations", &it.source)))
-            .or_else(|| self.duration.as_ref().map(|it| place("duration", &it.source)))
-            .or_else(|| self.vus.as_ref().map(|it| place("vus", &it.source)));
-        let Some((second, second_at)) = other else { return Ok(()) };
-        let (first, first_at) = place("stages", &stages.source);
-        Err(ConfigError::Conflict { first, first_at, second, second_at })
+        let parts = [
+            ("stages", self.stages.as_ref().map(|it| &it.source)),
+            ("rate", self.rate.as_ref().map(|it| &it.source)),
+            ("iterations", self.iterations.as_ref().map(|it| &it.source)),
+            ("duration", self.duration.as_ref().map(|it| &it.source)),
+            ("vus", self.vus.as_ref().map(|it| &it.source)),
+            ("max-vus", self.max_vus.as_ref().map(|it| &it.source)),
+        ];
+        let place = |name| parts.iter().find(|(part, _)| *part == name).and_then(|(_, source)| *source);
+        for (first, others) in [
+            ("stages", &["iterations", "duration", "vus", "rate", "max-vus"][..]),
+            ("rate", &["iterations", "vus"]),
+            ("max-vus", &["iterations", "vus"]),
+        ] {
+            for second in others {
+                if let (Some(one), Some(other)) = (place(first), place(second)) {
+                    let (first_at, second_at) = (Box::new(one.clone()), Box::new(other.clone()));
+                    return Err(ConfigError::Conflict { first, first_at, second, second_at });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// `self` where it says something, else `lower`.
     ///
-    /// Stages, duration and iterations say together what the load is, so that one of them in a higher layer takes
-    /// the place of all of them in a lower one; the number of users stays unless the higher layer names it.
+    /// Stages, duration, iterations and rate say together what the load is, so that one of them in a higher layer takes
+    /// the place of all of them in a lower one; but a rate and a duration go together. The number of users stays unless
+    /// the higher layer names it.
     pub(super) fn over(self, lower: &Self) -> Self {
         if self.stages.is_some() {
             return self;
         }
+        let counts_users = self.vus.is_some() || self.iterations.is_some();
+        let max_vus = self.max_vus.clone().or_else(|| lower.max_vus.clone()).filter(|_| !counts_users);
+        if self.rate.is_some() || lower.rate.is_some() && !counts_users {
+            return Self {
+                rate: self.rate.or_else(|| lower.rate.clone()),
+                duration: self.duration.or_else(|| lower.duration.clone()),
+                max_vus,
+                ..Self::default()
+            };
+        }
+        Self { max_vus, ..self.over_users(lower) }
+    }
+
+    /// The same between loads that are numbers of users.
+    fn over_users(self, lower: &Self) -> Self {
         let shaped = self.duration.is_some() || self.iterations.is_some();
         match (&lower.stages, &self.vus) {
             (_, None) if !shaped => lower.clone(),
@@ -82,12 +118,14 @@ impl LoadSettings {
             duration: value(self.duration.as_ref()),
             iterations: value(self.iterations.as_ref()),
             stages: value(self.stages.as_ref()).unwrap_or_default(),
+            rate: value(self.rate.as_ref()),
+            max_vus: value(self.max_vus.as_ref()),
         }
     }
 }
 
 fn most_users(stages: &Sourced<Vec<Stage>>) -> Option<Sourced<u32>> {
-    let most = stages.value.iter().map(|stage| stage.target).max()?;
+    let most = stages.value.iter().map(Stage::users).max()?;
     Some(Sourced::new(most, stages.source.clone()))
 }
 
@@ -104,6 +142,7 @@ fn scaled(stages: &Sourced<Vec<Stage>>, vus: &Sourced<u32>) -> Sourced<Vec<Stage
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::Source;
     use super::*;
     use proptest::prelude::*;
 
@@ -120,6 +159,8 @@ mod tests {
             duration: load.duration.map(|it| Sourced::new(it, source.clone())),
             iterations: load.iterations.map(|it| Sourced::new(it, source.clone())),
             stages: (!load.stages.is_empty()).then(|| Sourced::new(load.stages, source.clone())),
+            rate: load.rate.map(|it| Sourced::new(it, source.clone())),
+            max_vus: load.max_vus.map(|it| Sourced::new(it, source.clone())),
         }
     }
 
@@ -132,7 +173,7 @@ mod tests {
     }
 
     fn ramp() -> LoadOverride {
-        let stages = vec![Stage::new(secs(1), 20), Stage::new(secs(2), 0)];
+        let stages = vec![Stage::new(secs(1), 20.0), Stage::new(secs(2), 0.0)];
         LoadOverride { stages, ..LoadOverride::default() }
     }
 
@@ -149,8 +190,30 @@ mod tests {
     fn users_alone_keep_the_lower_layers_load() {
         let counted = LoadOverride { iterations: Some(7), ..users(3) };
         assert_eq!(merged(users(5), counted), LoadOverride { iterations: Some(7), ..users(5) });
-        let half = vec![Stage::new(secs(1), 10), Stage::new(secs(2), 0)];
+        let half = vec![Stage::new(secs(1), 10.0), Stage::new(secs(2), 0.0)];
         assert_eq!(merged(users(10), ramp()), LoadOverride { stages: half, ..LoadOverride::default() });
+    }
+
+    #[test]
+    fn a_rate_keeps_the_duration_and_gives_way_to_users() {
+        let per = secs(1);
+        let rate = |count| LoadOverride { rate: Some(Rate { count, per }), ..LoadOverride::default() };
+        let lasting = |seconds| LoadOverride { duration: Some(secs(seconds)), ..LoadOverride::default() };
+        let most = LoadOverride { max_vus: Some(9), ..LoadOverride::default() };
+        let lower = LoadOverride { duration: Some(secs(5)), max_vus: Some(7), ..rate(3.0) };
+        assert_eq!(merged(rate(4.0), lower.clone()), LoadOverride { rate: rate(4.0).rate, ..lower.clone() });
+        assert_eq!(
+            merged(lasting(6), lower.clone()),
+            LoadOverride { duration: Some(secs(6)), ..lower.clone() }
+        );
+        assert_eq!(merged(most.clone(), lower.clone()), LoadOverride { max_vus: Some(9), ..lower.clone() });
+        assert_eq!(merged(users(2), lower), LoadOverride { vus: Some(2), ..lasting(5) });
+        assert_eq!(
+            merged(rate(4.0), LoadOverride { vus: Some(2), ..lasting(5) }),
+            LoadOverride { duration: Some(secs(5)), ..rate(4.0) }
+        );
+        assert_eq!(merged(rate(4.0), ramp()), rate(4.0));
+        assert_eq!(merged(most.clone(), lasting(5)), LoadOverride { duration: Some(secs(5)), ..most });
     }
 
     fn layer() -> impl Strategy<Value = LoadOverride> {
@@ -159,14 +222,22 @@ mod tests {
             (proptest::option::of(1_u32..9), proptest::option::of(1_u64..9), proptest::option::of(9_u64..99));
         prop_oneof![
             stages.prop_map(|stages| LoadOverride {
-                stages: stages.into_iter().map(|(s, target)| Stage::new(secs(s), target)).collect(),
+                stages: stages.into_iter().map(|(s, target)| Stage::new(secs(s), target.into())).collect(),
                 ..LoadOverride::default()
             }),
             flat.prop_map(|(vus, duration, iterations)| LoadOverride {
                 vus,
                 duration: duration.map(secs),
                 iterations,
-                stages: vec![]
+                ..LoadOverride::default()
+            }),
+            (1_u32..9, 1_u64..9, proptest::option::of(1_u32..9)).prop_map(|(count, duration, max_vus)| {
+                LoadOverride {
+                    rate: Some(Rate { count: count.into(), per: secs(1) }),
+                    duration: Some(secs(duration)),
+                    max_vus,
+                    ..LoadOverride::default()
+                }
             }),
         ]
     }

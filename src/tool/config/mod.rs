@@ -27,7 +27,7 @@ pub(crate) use service::{Probe, Program, Service};
 pub(crate) use source::{Source, Sourced};
 pub(crate) use value::{Value, Values, reveal};
 
-use crate::model::load::{LoadOverride, Stage};
+use crate::model::load::{LoadOverride, Rate, Stage};
 use crate::model::plan::{ReferencePlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::sys;
@@ -57,6 +57,9 @@ pub(crate) struct Flags {
     pub(crate) duration: Option<std::time::Duration>,
     pub(crate) iterations: Option<u64>,
     pub(crate) stages: Vec<Stage>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) max_vus: Option<u32>,
+    pub(crate) seed: Option<u64>,
     pub(crate) trace: Option<TracePolicy>,
     pub(crate) no_reference: bool,
     pub(crate) otlp_endpoint: Option<String>,
@@ -75,6 +78,8 @@ pub(crate) struct Config {
     /// For scenarios and services.
     pub(crate) secrets: Values,
     pub(crate) trace: Sourced<TracePolicy>,
+    /// Decides about everything random that is to come again.
+    pub(crate) seed: Option<Sourced<u64>>,
     pub(crate) keep_runs: Sourced<usize>,
     pub(crate) reference: ReferenceSettings,
     /// Where else traces go.
@@ -195,6 +200,8 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         duration: flags.duration.map(|it| Sourced::flag(it, "--duration")),
         iterations: flags.iterations.map(|it| Sourced::flag(it, "--iterations")),
         stages: (!flags.stages.is_empty()).then(|| Sourced::flag(flags.stages.clone(), "--stage")),
+        rate: flags.rate.map(|it| Sourced::flag(it, "--rate")),
+        max_vus: flags.max_vus.map(|it| Sourced::flag(it, "--max-vus")),
     };
     load.check()?;
     let value =
@@ -203,6 +210,7 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         base_url: flags.base_url.clone().map(|it| Sourced::flag(it, "--base-url")),
         env: flags.env.iter().map(value).collect(),
         trace: flags.trace.map(|it| Sourced::flag(it, "--trace")),
+        seed: flags.seed.map(|it| Sourced::flag(it, "--seed")),
         load,
         ..Settings::default()
     };
@@ -226,6 +234,7 @@ fn complete(
         env: settings.env,
         secrets: settings.secrets,
         trace: settings.trace.unwrap_or(Sourced::new(TracePolicy::default(), Source::Default)),
+        seed: settings.seed,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
         reference: settings.reference,
         services: settings

@@ -61,6 +61,7 @@ fn entries(config: &Config) -> Vec<Entry<'_>> {
     list.values("env", &config.env, Show::Plain);
     list.values("secrets", &config.secrets, Show::Plain);
     list.add("trace", &config.trace, |policy| trace_text(*policy).into());
+    list.optional("seed", config.seed.as_ref(), |seed| (*seed).into());
     list.add("keep-runs", &config.keep_runs, |runs| (*runs).into());
     list.optional("reference.iterations", config.reference.iterations.as_ref(), |count| (*count).into());
     list.optional("reference.at-most", config.reference.at_most.as_ref(), |it| duration_text(*it).into());
@@ -174,6 +175,8 @@ impl<'a> List<'a> {
         self.optional(key("duration"), load.duration.as_ref(), |it| duration_text(*it).into());
         self.optional(key("iterations"), load.iterations.as_ref(), |count| (*count).into());
         self.optional(key("stages"), load.stages.as_ref(), |stages| stages_text(stages).into());
+        self.optional(key("rate"), load.rate.as_ref(), |rate| rate.to_string().into());
+        self.optional(key("max-vus"), load.max_vus.as_ref(), |vus| (*vus).into());
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) struct Settings {
     /// Instead of `.env`; from the workspace root.
     pub(super) env_file: Option<Sourced<String>>,
     pub(super) trace: Option<Sourced<TracePolicy>>,
+    pub(super) seed: Option<Sourced<u64>>,
     pub(super) keep_runs: Option<Sourced<usize>>,
     pub(super) reference: ReferenceSettings,
     pub(super) otlp: OtlpSettings,
@@ -90,6 +91,7 @@ impl Settings {
         self.secrets.extend(upper.secrets);
         replace(&mut self.env_file, upper.env_file);
         replace(&mut self.trace, upper.trace);
+        replace(&mut self.seed, upper.seed);
         replace(&mut self.keep_runs, upper.keep_runs);
         replace(&mut self.reference.iterations, upper.reference.iterations);
         replace(&mut self.reference.at_most, upper.reference.at_most);
@@ -171,6 +173,7 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
         secrets: section.get("secrets").map(read_secrets).transpose()?.unwrap_or_default(),
         env_file: section.get("env-file").map(|field| field.string()).transpose()?,
         trace: section.get("trace").map(|field| field.parsed(str::parse)).transpose()?,
+        seed: section.get("seed").map(|field| field.integer()).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
         otlp: section.get("otlp").map(read_otlp).transpose()?.unwrap_or_default(),
         ..Settings::default()

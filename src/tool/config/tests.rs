@@ -189,7 +189,7 @@ fn flags_and_environment_stand_over_a_profiles_scenarios() {
     };
     let users = |vus| LoadOverride { vus: Some(vus), ..LoadOverride::default() };
     let stages = |target| LoadOverride {
-        stages: vec![Stage::new(Duration::from_secs(10), target)],
+        stages: vec![Stage::new(Duration::from_secs(10), f64::from(target))],
         ..LoadOverride::default()
     };
     let counted = |vus| LoadOverride { iterations: Some(9), ..users(vus) };
@@ -210,7 +210,7 @@ fn flags_and_environment_stand_over_a_profiles_scenarios() {
         named(&[("*", timed.clone()), ("auth", timed.clone()), ("read", timed)])
     );
     assert_eq!(config(&[("LOADTEST_STAGES", "10s:7")], Flags::default())["read"], stages(7));
-    let both = Flags { vus: Some(1), stages: vec![Stage::new(Duration::ZERO, 1)], ..Flags::default() };
+    let both = Flags { vus: Some(1), stages: vec![Stage::new(Duration::ZERO, 1.0)], ..Flags::default() };
     assert_eq!(
         resolve(&[], &BTreeMap::new(), &both).unwrap_err().to_string(),
         "stages (--stage) and vus (--vus) say different loads; give one of them"

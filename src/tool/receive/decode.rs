@@ -8,9 +8,7 @@ use std::time::Instant;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind as ProtoKind;
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use prost::Message;
 
 use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
@@ -20,6 +18,7 @@ use crate::model::stats::{Phase, StepKind};
 
 use super::redact;
 use super::store::{RawSpan, SpanStore, StoredSpan};
+use super::view::{Scalar, SpanView};
 use super::wire::{self, Malformed, Origin};
 
 /// A span larger than this (or one whose resource and scope are) is not kept.
@@ -71,7 +70,7 @@ pub(super) struct Passed {
     pub(super) malformed: u64,
 }
 
-/// Decodes spans of one run.
+/// Reads the spans of one run.
 #[derive(Debug)]
 pub(super) struct Decoder {
     run: RunId,
@@ -79,11 +78,30 @@ pub(super) struct Decoder {
     names: Names,
     sources: HashMap<u64, Arc<Source>>,
     hasher: RandomState,
+    /// The source of the last span, which mostly is that of the next one.
+    last: Option<Arc<Source>>,
+    /// What the request under way has brought so far; nothing of it is stored before all of it is read.
+    taken: Vec<Taken>,
+}
+
+#[derive(Debug)]
+enum Taken {
+    Span(StoredSpan),
+    /// The trace cannot be kept whole.
+    Refused(TraceId),
 }
 
 impl Decoder {
     pub(super) fn new(run: RunId, prefix: TracePrefix) -> Self {
-        Self { run, prefix, names: Names::default(), sources: HashMap::new(), hasher: RandomState::new() }
+        Self {
+            run,
+            prefix,
+            names: Names::default(),
+            sources: HashMap::new(),
+            hasher: RandomState::new(),
+            last: None,
+            taken: Vec::new(),
+        }
     }
 
     /// Puts the spans of this run that are in `request` into `store`. On an error nothing was stored.
@@ -93,55 +111,74 @@ impl Decoder {
         store: &mut SpanStore,
         now: Instant,
     ) -> Result<Passed, Malformed> {
-        wire::check(request)?;
+        self.taken.clear();
         let mut passed = Passed::default();
         wire::each_item(request, |origin, item| {
-            let Some(trace) = id_of(wire::trace_id(item)?).map(|id| TraceId(u128::from_be_bytes(id))) else {
-                passed.malformed += 1;
+            let trace = id_of(wire::trace_id(item)?).map_or(0, u128::from_be_bytes);
+            if trace != 0 && self.prefix.owns(TraceId(trace)) {
+                match self.take(TraceId(trace), origin, item)? {
+                    Some(taken) => self.taken.push(taken),
+                    None => passed.malformed += 1,
+                }
                 return Ok(());
-            };
-            if trace.0 == 0 {
-                passed.malformed += 1;
-            } else if !self.prefix.owns(trace) {
-                passed.foreign += 1;
-            } else if item.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
-                store.refuse(trace);
-            } else if let Some(stored) = self.span(trace, origin, item) {
-                store.insert(stored, now);
-            } else {
-                passed.malformed += 1;
             }
-            Ok(())
+            let count = if trace == 0 { &mut passed.malformed } else { &mut passed.foreign };
+            *count += 1;
+            wire::check_fields(item)
         })?;
+        for taken in self.taken.drain(..) {
+            match taken {
+                Taken::Span(span) => store.insert(span, now),
+                Taken::Refused(trace) => store.refuse(trace),
+            }
+        }
         Ok(passed)
     }
 
-    fn span(&mut self, trace: TraceId, origin: &Origin<'_>, bytes: &[u8]) -> Option<StoredSpan> {
-        let proto = ProtoSpan::decode(bytes).ok()?;
-        let id = span_id(&proto.span_id)?;
-        let source = self.source(origin)?;
+    /// One span of this run; `None` if it is none.
+    fn take(
+        &mut self,
+        trace: TraceId,
+        origin: &Origin<'_>,
+        bytes: &[u8],
+    ) -> Result<Option<Taken>, Malformed> {
+        if bytes.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
+            wire::check_fields(bytes)?;
+            return Ok(Some(Taken::Refused(trace)));
+        }
+        let mut said = Said::default();
+        let Some(view) = SpanView::read(bytes, |key, value| said.hear(key, value))? else { return Ok(None) };
+        let Some((id, source)) = span_id(view.id).zip(self.source(origin)) else { return Ok(None) };
         let span = Span {
             trace,
             id,
-            parent: span_id(&proto.parent_span_id),
+            parent: span_id(view.parent),
             service: source.service.clone(),
-            name: self.names.share(&redact::text(&proto.name)),
-            kind: kind(proto.kind),
-            start_ns: proto.start_time_unix_nano,
-            end_ns: proto.end_time_unix_nano,
-            error: proto.status.is_some_and(|status| status.code == StatusCode::Error as i32),
-            load: source.of_scenario.then(|| load_span(&proto.attributes, &mut self.names)),
+            name: self.names.share_redacted(view.name),
+            kind: kind(view.kind),
+            start_ns: view.start_ns,
+            end_ns: view.end_ns,
+            error: view.error,
+            load: source.of_scenario.then(|| said.load_span(&mut self.names)),
         };
-        Some(StoredSpan { span, raw: RawSpan { source, bytes: bytes.into() } })
+        Ok(Some(Taken::Span(StoredSpan { span, raw: RawSpan { source, bytes: bytes.into() } })))
     }
 
     fn source(&mut self, origin: &Origin<'_>) -> Option<Arc<Source>> {
-        let hash = self.hasher.hash_one(origin);
-        if let Some(source) = self.sources.get(&hash)
-            && source.origin() == *origin
-        {
-            return Some(source.clone());
+        if let Some(last) = self.last.as_ref().filter(|last| last.origin() == *origin) {
+            return Some(last.clone());
         }
+        let hash = self.hasher.hash_one(origin);
+        let known = self.sources.get(&hash).filter(|source| source.origin() == *origin).cloned();
+        let source = match known {
+            Some(source) => source,
+            None => self.new_source(hash, origin)?,
+        };
+        self.last = Some(source.clone());
+        Some(source)
+    }
+
+    fn new_source(&mut self, hash: u64, origin: &Origin<'_>) -> Option<Arc<Source>> {
         let attributes = Resource::decode(origin.resource).ok()?.attributes;
         let source = Arc::new(Source {
             resource: origin.resource.into(),
@@ -161,20 +198,39 @@ impl Decoder {
 
 /// Strings that occur again and again, each held once.
 #[derive(Debug, Default)]
-struct Names(HashSet<Arc<str>>);
+struct Names {
+    shared: HashSet<Arc<str>>,
+    /// By names as they came, what they are without secrets.
+    redacted: HashMap<Box<str>, Arc<str>>,
+}
 
 impl Names {
     fn share(&mut self, name: &str) -> Arc<str> {
         let cut = (0..=NAME_LIMIT.min(name.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
         let name = &name[..cut];
-        if let Some(shared) = self.0.get(name) {
+        if let Some(shared) = self.shared.get(name) {
             return shared.clone();
         }
-        if self.0.len() >= INTERNED {
-            self.0.clear();
+        if self.shared.len() >= INTERNED {
+            self.shared.clear();
         }
         let shared: Arc<str> = name.into();
-        self.0.insert(shared.clone());
+        self.shared.insert(shared.clone());
+        shared
+    }
+
+    fn share_redacted(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.redacted.get(name) {
+            return known.clone();
+        }
+        let shared = self.share(&redact::text(name));
+        // A longer one is not worth its room.
+        if name.len() <= NAME_LIMIT {
+            if self.redacted.len() >= INTERNED {
+                self.redacted.clear();
+            }
+            self.redacted.insert(name.into(), shared.clone());
+        }
         shared
     }
 }
@@ -198,24 +254,57 @@ fn kind(kind: i32) -> SpanKind {
     }
 }
 
-/// What a span of the scenario process says of itself. What says nothing of its role is the author's own span.
-fn load_span(attributes: &[KeyValue], names: &mut Names) -> LoadSpan {
-    let step = text(attributes, semconv::STEP).zip(text(attributes, semconv::STEP_KIND).and_then(step_kind));
-    let role = match (text(attributes, semconv::ROLE), step) {
-        (Some("iteration"), _) => LoadRole::Iteration,
-        (Some("step") | None, Some((name, kind))) => LoadRole::Step { kind, name: names.share(name) },
-        _ => LoadRole::Author,
-    };
-    let weight = match value(attributes, semconv::WEIGHT) {
-        Some(Value::DoubleValue(weight)) if weight.is_finite() && *weight >= 0.0 => *weight,
-        _ => 0.0,
-    };
-    LoadSpan {
-        role,
-        scenario: names.share(text(attributes, semconv::SCENARIO).unwrap_or_default()),
-        phase: text(attributes, semconv::PHASE).and_then(Phase::named).unwrap_or(Phase::Load),
-        weight,
-        expected: matches!(value(attributes, semconv::EXPECTED), Some(Value::BoolValue(true))),
+/// What a span of the scenario process says of itself, as far as it has been read. Of attributes that come twice, the
+/// first counts.
+#[derive(Debug, Default)]
+struct Said<'a> {
+    role: Option<Scalar<'a>>,
+    step: Option<Scalar<'a>>,
+    step_kind: Option<Scalar<'a>>,
+    scenario: Option<Scalar<'a>>,
+    phase: Option<Scalar<'a>>,
+    weight: Option<Scalar<'a>>,
+    expected: Option<Scalar<'a>>,
+}
+
+impl<'a> Said<'a> {
+    fn hear(&mut self, key: &str, value: Scalar<'a>) {
+        let heard = match key {
+            semconv::ROLE => &mut self.role,
+            semconv::STEP => &mut self.step,
+            semconv::STEP_KIND => &mut self.step_kind,
+            semconv::SCENARIO => &mut self.scenario,
+            semconv::PHASE => &mut self.phase,
+            semconv::WEIGHT => &mut self.weight,
+            semconv::EXPECTED => &mut self.expected,
+            _ => return,
+        };
+        heard.get_or_insert(value);
+    }
+
+    /// What says nothing of its role is the author's own span.
+    fn load_span(&self, names: &mut Names) -> LoadSpan {
+        let text = |value: Option<Scalar<'a>>| match value {
+            Some(Scalar::Text(text)) => Some(text),
+            _ => None,
+        };
+        let step = text(self.step).zip(text(self.step_kind).and_then(step_kind));
+        let role = match (text(self.role), step) {
+            (Some("iteration"), _) => LoadRole::Iteration,
+            (Some("step") | None, Some((name, kind))) => LoadRole::Step { kind, name: names.share(name) },
+            _ => LoadRole::Author,
+        };
+        let weight = match self.weight {
+            Some(Scalar::Double(weight)) if weight.is_finite() && weight >= 0.0 => weight,
+            _ => 0.0,
+        };
+        LoadSpan {
+            role,
+            scenario: names.share(text(self.scenario).unwrap_or_default()),
+            phase: text(self.phase).and_then(Phase::named).unwrap_or(Phase::Load),
+            weight,
+            expected: self.expected == Some(Scalar::Bool(true)),
+        }
     }
 }
 
@@ -242,7 +331,8 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
 pub(super) mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::common::v1::AnyValue;
-    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Status};
+    use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as ProtoSpan, Status};
 
     use super::super::store::QUIET;
     use super::*;
@@ -477,8 +567,8 @@ pub(super) mod tests {
             assert!(Arc::ptr_eq(&trace.raw[0].source, &trace.raw[1].source));
         }
         for index in 0..=INTERNED {
-            decoder.names.share(&index.to_string());
+            decoder.names.share_redacted(&index.to_string());
         }
-        assert!(decoder.names.0.len() <= INTERNED);
+        assert!(decoder.names.shared.len() <= INTERNED && decoder.names.redacted.len() <= INTERNED);
     }
 }

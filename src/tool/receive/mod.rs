@@ -12,6 +12,7 @@ pub(crate) mod signal;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
+mod view;
 mod wire;
 
 use std::io;

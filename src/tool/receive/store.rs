@@ -1,7 +1,9 @@
 //! The spans of the run's traces, kept within a budget of bytes until their trace is complete. Pure: the caller says
 //! what time it is.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,9 @@ pub(crate) const ABANDONED: Duration = Duration::from_secs(300);
 
 /// No single trace may take more than this share of the budget.
 const TRACE_SHARE: usize = 8;
+
+/// A trace is made for so many spans at most before they come.
+const MOST_USUAL: usize = 8;
 
 /// How many traces that are gone are remembered, so that what comes for them later is not taken for a new trace.
 const REMEMBERED: usize = 1 << 18;
@@ -83,9 +88,51 @@ pub(crate) struct Progress {
     pub(crate) last_arrival: Option<Instant>,
 }
 
+/// Hashes trace ids, which are random already: one multiplication, with a key that nobody can know.
+#[derive(Debug, Clone, Copy)]
+struct ByTraceId {
+    key: u64,
+}
+
+impl Default for ByTraceId {
+    fn default() -> Self {
+        Self { key: RandomState::new().hash_one(0) }
+    }
+}
+
+impl BuildHasher for ByTraceId {
+    type Hasher = Folding;
+
+    fn build_hasher(&self) -> Folding {
+        Folding(self.key)
+    }
+}
+
+#[derive(Debug)]
+struct Folding(u64);
+
+impl Hasher for Folding {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u128(u128::from(*byte)));
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        /// The fraction of the golden ratio, in 64 bits: as even a spread as a multiplication can give.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let (high, low) = ((id >> 64) as u64, id as u64);
+        let product = u128::from(low ^ self.0) * u128::from(high ^ SPREAD);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[derive(Debug)]
 struct OpenTrace {
-    spans: Vec<StoredSpan>,
+    spans: Vec<Span>,
+    raw: Vec<RawSpan>,
     bytes: usize,
     rooted: bool,
     last_arrival: Instant,
@@ -102,8 +149,10 @@ pub(crate) struct SpanStore {
     budget: usize,
     quiet: Duration,
     used: usize,
-    open: HashMap<TraceId, OpenTrace>,
-    gone: HashMap<TraceId, Fate>,
+    open: HashMap<TraceId, OpenTrace, ByTraceId>,
+    gone: HashMap<TraceId, Fate, ByTraceId>,
+    /// How many spans the last complete trace had: so many the next one is made for.
+    usual: usize,
     gone_order: VecDeque<TraceId>,
     counts: StoreCounts,
     of_services: bool,
@@ -118,8 +167,9 @@ impl SpanStore {
             budget,
             quiet,
             used: 0,
-            open: HashMap::new(),
-            gone: HashMap::new(),
+            open: HashMap::default(),
+            gone: HashMap::default(),
+            usual: 2,
             gone_order: VecDeque::new(),
             counts: StoreCounts::default(),
             of_services: false,
@@ -129,15 +179,14 @@ impl SpanStore {
 
     pub(super) fn insert(&mut self, stored: StoredSpan, now: Instant) {
         let id = stored.span.trace;
-        if self.counted_as_gone(id) {
+        // Mostly the trace is open, and then it is not gone.
+        if !self.open.contains_key(&id) && self.counted_as_gone(id) {
             return;
         }
-        let open = self.open.entry(id).or_insert_with(|| OpenTrace {
-            spans: Vec::new(),
-            bytes: 0,
-            rooted: false,
-            last_arrival: now,
-        });
+        let open = match self.open.entry(id) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(new) => new.insert(OpenTrace::new(self.usual, now)),
+        };
         let cost = open.cost_of(&stored);
         if self.used + cost > self.budget || open.bytes + cost > self.budget / TRACE_SHARE {
             self.refuse(id);
@@ -150,7 +199,8 @@ impl SpanStore {
         open.bytes += cost;
         open.rooted |= is_root(&stored.span);
         open.last_arrival = now;
-        open.spans.push(stored);
+        open.spans.push(stored.span);
+        open.raw.push(stored.raw);
     }
 
     /// Refuses the trace `id` as a whole, because of a span that cannot be kept.
@@ -199,17 +249,17 @@ impl SpanStore {
             self.remember(*id, Fate::Completed);
         }
         self.counts.traces_completed += taken.len() as u64;
+        if let Some((_, open)) = taken.last() {
+            self.usual = open.spans.len().min(MOST_USUAL);
+        }
         taken
             .into_iter()
-            .map(|(id, open)| {
-                let (spans, raw) = open.spans.into_iter().map(|stored| (stored.span, stored.raw)).unzip();
-                CompletedTrace {
-                    id,
-                    spans,
-                    raw,
-                    #[cfg(test)]
-                    rooted: open.rooted,
-                }
+            .map(|(id, open)| CompletedTrace {
+                id,
+                spans: open.spans,
+                raw: open.raw,
+                #[cfg(test)]
+                rooted: open.rooted,
             })
             .collect()
     }
@@ -240,11 +290,21 @@ impl SpanStore {
 }
 
 impl OpenTrace {
+    fn new(spans: usize, now: Instant) -> Self {
+        Self {
+            spans: Vec::with_capacity(spans),
+            raw: Vec::with_capacity(spans),
+            bytes: 0,
+            rooted: false,
+            last_arrival: now,
+        }
+    }
+
     /// About what `stored` takes. The source is shared with other spans, yet counted whenever it differs from the
     /// one before: a sender whose every message has another resource cannot grow past the budget that way.
     fn cost_of(&self, stored: &StoredSpan) -> usize {
-        let source = match self.spans.last() {
-            Some(last) if Arc::ptr_eq(&last.raw.source, &stored.raw.source) => 0,
+        let source = match self.raw.last() {
+            Some(last) if Arc::ptr_eq(&last.source, &stored.raw.source) => 0,
             _ => stored.raw.source.len(),
         };
         size_of::<StoredSpan>() + stored.raw.bytes.len() + source

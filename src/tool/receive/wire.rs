@@ -15,29 +15,31 @@ impl fmt::Display for Malformed {
 
 /// A field's value, as far as the wire tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Value<'a> {
-    /// A varint or a fixed-width number.
-    Number,
+pub(super) enum Value<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Fixed32,
     /// A string, bytes, or a message.
     Bytes(&'a [u8]),
 }
 
 /// The fields of one message, in the order in which they stand.
 #[derive(Debug, Clone)]
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
     fn varint(&mut self) -> Result<u64, Malformed> {
+        const TOO_LARGE: Malformed = Malformed("a number has more than 64 bits");
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first().ok_or(Malformed("a number is cut off"))?;
             self.0 = rest;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                return Ok(value);
+                return if shift == 63 && byte > 1 { Err(TOO_LARGE) } else { Ok(value) };
             }
         }
-        Err(Malformed("a number has more than 64 bits"))
+        Err(TOO_LARGE)
     }
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
@@ -49,20 +51,21 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    fn field(&mut self) -> Result<(u64, Value<'a>), Malformed> {
-        let key = self.varint()?;
+    fn field(&mut self) -> Result<(u32, Value<'a>), Malformed> {
+        let key =
+            u32::try_from(self.varint()?).map_err(|_| Malformed("a field number has more than 29 bits"))?;
         let number = key >> 3;
         if number == 0 {
             return Err(Malformed("field number 0"));
         }
         let value = match key & 7 {
-            0 => self.varint().map(|_| Value::Number)?,
-            1 => self.take(8).map(|_| Value::Number)?,
+            0 => Value::Varint(self.varint()?),
+            1 => Value::Fixed64(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes"))),
             2 => {
                 let length = self.varint()?;
                 Value::Bytes(self.take(length)?)
             }
-            5 => self.take(4).map(|_| Value::Number)?,
+            5 => self.take(4).map(|_| Value::Fixed32)?,
             _ => return Err(Malformed("unknown wire type")),
         };
         Ok((number, value))
@@ -70,7 +73,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Value<'a>), Malformed>;
+    type Item = Result<(u32, Value<'a>), Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -85,12 +88,12 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// The last of the fields `number` that is bytes; empty if there is none.
-fn bytes_field(message: &[u8], number: u64) -> Result<&[u8], Malformed> {
+fn bytes_field(message: &[u8], number: u32) -> Result<&[u8], Malformed> {
     let mut found: &[u8] = &[];
     for field in Fields(message) {
         match field? {
             (at, Value::Bytes(bytes)) if at == number => found = bytes,
-            (at, Value::Number) if at == number => return Err(Malformed("a number where a message belongs")),
+            (at, _) if at == number => return Err(Malformed("a number where a message belongs")),
             _ => {}
         }
     }
@@ -100,13 +103,13 @@ fn bytes_field(message: &[u8], number: u64) -> Result<&[u8], Malformed> {
 /// Calls `visit` with each message in the repeated field `number`.
 fn each<'a>(
     message: &'a [u8],
-    number: u64,
+    number: u32,
     mut visit: impl FnMut(&'a [u8]) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     for field in Fields(message) {
         match field? {
             (at, Value::Bytes(bytes)) if at == number => visit(bytes)?,
-            (at, Value::Number) if at == number => return Err(Malformed("a number where a message belongs")),
+            (at, _) if at == number => return Err(Malformed("a number where a message belongs")),
             _ => {}
         }
     }
@@ -149,7 +152,12 @@ pub(super) fn each_item<'a>(
 
 /// Whether `request` is well-formed down to the fields of its items.
 pub(super) fn check(request: &[u8]) -> Result<(), Malformed> {
-    each_item(request, |_, item| Fields(item).try_for_each(|field| field.map(drop)))
+    each_item(request, |_, item| check_fields(item))
+}
+
+/// Whether `message` is well-formed, its fields not looked into.
+pub(super) fn check_fields(message: &[u8]) -> Result<(), Malformed> {
+    Fields(message).try_for_each(|field| field.map(drop))
 }
 
 /// The trace id (field 1) of an encoded span, whatever its length.

@@ -51,7 +51,7 @@ impl<'a> ScenarioMessage<'a> {
             package,
             name: &info.name,
             executor: info.load.executor(),
-            load: info.load.describe(),
+            load: info.describe(),
             vus_max: info.load.vus_max(),
         }
     }

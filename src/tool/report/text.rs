@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Style, attribution};
+use crate::model::arrivals;
 use crate::model::event::Warning;
 use crate::model::plain::plain;
 use crate::model::stats::StepKind;
@@ -35,6 +36,7 @@ pub(crate) fn report(summary: &Summary, options: &Options) -> String {
         out.push_str("≥: at least; requests that were cut off would have taken longer\n");
     }
     let _ = writeln!(out, "\n{}", style.bold(&table::totals(&summary.totals)));
+    out.push_str(&titled("load", style, &arrivals::section(summary)));
     out.push_str(&thresholds(summary, style));
     out.push_str(&checks(summary, style));
     out.push_str(&flows(summary, style));
@@ -157,12 +159,12 @@ fn iteration_errors(out: &mut String, scenario: &Scenario, labels: Labels) {
         (scenario.failed_iterations, "failed"),
         (scenario.panics, "of them panicked"),
         (scenario.interrupted_iterations, "more were cut off at the end"),
-        (scenario.dropped_iterations, "were dropped"),
     ] {
         if count > 0 {
             facts.push(format!("{count} {what}"));
         }
     }
+    facts.extend(arrivals::dropped(scenario).map(|dropped| format!("dropped: {dropped}")));
     if facts.is_empty() && scenario.errors.is_empty() {
         return;
     }
@@ -218,6 +220,7 @@ fn wrap(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::model::sample;
+    use crate::model::stats::DropCause;
     use crate::model::summary::{Band, Check, ErrorCount, Flow};
     use crate::model::verdict::Verdict;
 
@@ -253,6 +256,7 @@ mod tests {
         other.name = "read".into();
         (other.iterations, other.failed_iterations, other.panics) = (210, 10, 1);
         (other.interrupted_iterations, other.dropped_iterations) = (3, 2);
+        other.dropped = [(DropCause::Pool, 2)].into();
         other.errors = vec![
             ErrorCount { message: "connection reset by peer".into(), count: 9 },
             ErrorCount { message: "panicked at loadtests/read.rs:12: \u{1b}[2Jno id".into(), count: 1 },

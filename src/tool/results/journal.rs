@@ -33,6 +33,8 @@ pub(super) enum Record<'a> {
         commit: Option<String>,
         dirty: Option<bool>,
         base_url: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seed: Option<u64>,
     },
     /// A scenario binary is about to run; events name it by `index`.
     Binary { index: usize, binary: Cow<'a, Binary> },
@@ -51,8 +53,8 @@ pub(crate) struct Binary {
 
 impl Record<'_> {
     pub(super) fn run(facts: &RunFacts) -> Self {
-        let RunFacts { id, started_unix_ns, commit, dirty, base_url } = facts.clone();
-        Self::Run { schema: JOURNAL_SCHEMA.to_owned(), id, started_unix_ns, commit, dirty, base_url }
+        let RunFacts { id, started_unix_ns, commit, dirty, base_url, seed } = facts.clone();
+        Self::Run { schema: JOURNAL_SCHEMA.to_owned(), id, started_unix_ns, commit, dirty, base_url, seed }
     }
 }
 

@@ -74,8 +74,10 @@ fn read(folder: &RunFolder) -> Result<Recovered, ResultsError> {
         return Err(not_a_journal("its first line is missing or damaged"));
     };
     let facts = match *first {
-        Record::Run { schema, id, started_unix_ns, commit, dirty, base_url } if schema == JOURNAL_SCHEMA => {
-            RunFacts { id, started_unix_ns, commit, dirty, base_url }
+        Record::Run { schema, id, started_unix_ns, commit, dirty, base_url, seed }
+            if schema == JOURNAL_SCHEMA =>
+        {
+            RunFacts { id, started_unix_ns, commit, dirty, base_url, seed }
         }
         Record::Run { schema, .. } => return Err(not_a_journal(&format!("it says `{schema}`"))),
         _ => return Err(not_a_journal("its first line does not say which run it is of")),

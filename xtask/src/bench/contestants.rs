@@ -1,6 +1,5 @@
-//! What the benchmark runs: this generator under three ways of tracing, wrk, and oha.
+//! What the benchmark runs: this generator under three ways of tracing, wrk, oha and Goose.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -8,105 +7,169 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-use super::figures::Sample;
-use super::usage;
+use super::usage::{self, Look, Resident, Usage};
+use super::workspace::{self, SCENARIO};
 use crate::summary::{Runs, Summary};
 use crate::{process, tools};
-
-/// The scenario, and the name of its target: what the process that runs it is called.
-const SCENARIO: &str = "getroot";
 
 /// Beyond the run itself: the tool asks cargo whether all is built, and waits for what is in flight.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// Threads of wrk; as many as it is usually given on a small machine.
-const WRK_THREADS: &str = "2";
+/// And for each user: Goose makes a TLS client for each before its run begins, which takes it about 10 ms.
+const GRACE_A_USER: Duration = Duration::from_millis(30);
 
+/// Threads of wrk; as many as it is usually given on a small machine.
+const WRK_THREADS: u32 = 2;
+
+/// What a contestant is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Load {
+    /// Each user starts its next request when its last is answered.
+    Closed { users: u32, seconds: u32 },
+    /// Requests start at a constant rate, whatever the answers do, made by at most so many users.
+    Open { rate: u32, users: u32, seconds: u32 },
+}
+
+impl Load {
+    /// The longest that it is waited for.
+    fn limit(self) -> Duration {
+        match self {
+            Self::Closed { users, seconds } | Self::Open { users, seconds, .. } => {
+                Duration::from_secs(seconds.into()) + GRACE + GRACE_A_USER * users
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,
+    kind: Kind,
     program: PathBuf,
     folder: PathBuf,
     /// Where cargo, and with it the tool, puts what it makes in `folder`.
     target: PathBuf,
-    /// `{address}` stands for the server's.
-    arguments: Vec<String>,
-    kind: Kind,
-    limit: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Loadtest,
+    /// With flags of its own.
+    Loadtest(&'static str),
     Wrk,
     Oha,
+    Goose,
 }
 
-pub(super) fn prepare(root: &Path, users: u32, seconds: u32) -> Result<Vec<Contestant>> {
+/// What was seen of one run.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) requests: u64,
+    ours: bool,
+    looks: Vec<Look>,
+}
+
+impl Observed {
+    /// CPU seconds of the process that makes the requests, and of the tool around it, which are zero where there is none;
+    /// from so long after the start on.
+    pub(super) fn cpu_since(&self, start: Duration) -> (f64, f64) {
+        let before = self.looks.iter().rev().find(|look| look.at <= start);
+        let before = before.map_or((0.0, 0.0), |look| (look.program, look.below));
+        let all = self.looks.last().map_or((0.0, 0.0), |look| (look.program, look.below));
+        let (program, below) = (all.0 - before.0, all.1 - before.1);
+        if self.ours { (below, program) } else { (program, 0.0) }
+    }
+
+    /// Resident bytes of both in the same order, at each look.
+    pub(super) fn resident(&self) -> Vec<(u64, u64)> {
+        let looks = self.looks.iter().filter_map(|look| look.resident);
+        looks
+            .map(|Resident { program, below }| if self.ours { (below, program) } else { (program, 0) })
+            .collect()
+    }
+}
+
+pub(super) fn prepare(root: &Path) -> Result<Vec<Contestant>> {
     let wrk = tools::wrk(root)?;
     let oha = tools::OHA.obtain(root)?;
-    eprintln!("wrk: {}\noha: {}", wrk.display(), oha.display());
+    let goose = workspace::goose(root)?;
     let tool = process::build(
         root,
         "cargo-loadtest",
         &["--release", "--package", "cargo-loadtest", "--bin", "cargo-loadtest"],
     )?;
-    let workspace = root.join("target/xtask/bench");
-    write_workspace(root, &workspace)?;
-    let target = process::target_directory(&workspace)?;
-    let mut build = process::program(&tool, &workspace);
+    let folder = root.join("target/xtask/bench");
+    workspace::write(root, &folder)?;
+    let target = process::target_directory(&folder)?;
+    let mut build = process::program(&tool, &folder);
     build.args(["loadtest", "run", SCENARIO, "--no-run"]);
     eprintln!("$ {}", process::shown(&build));
     process::run(&mut build)?;
 
-    let limit = Duration::from_secs(seconds.into()) + GRACE;
-    let contestant = |name, program: &Path, kind, arguments: String| {
-        let arguments = arguments.split(' ').map(str::to_owned).collect();
-        let (program, folder, target) = (program.to_owned(), workspace.clone(), target.clone());
-        Contestant { name, program, folder, target, arguments, kind, limit }
+    let contestant = |name, kind, program: &Path| {
+        let (program, folder, target) = (program.to_owned(), folder.clone(), target.clone());
+        Contestant { name, kind, program, folder, target }
     };
-    let load = format!(
-        "loadtest run {SCENARIO} --vus {users} --duration {seconds}s --base-url http://{{address}} --no-reference --no-otlp"
-    );
     Ok(vec![
-        contestant("loadtest --trace off", &tool, Kind::Loadtest, format!("{load} --trace off")),
-        contestant("loadtest", &tool, Kind::Loadtest, load.clone()),
-        contestant("loadtest --trace all", &tool, Kind::Loadtest, format!("{load} --trace all")),
-        contestant(
-            "wrk",
-            &wrk,
-            Kind::Wrk,
-            format!("-t{WRK_THREADS} -c{users} -d{seconds}s http://{{address}}/"),
-        ),
-        contestant(
-            "oha",
-            &oha,
-            Kind::Oha,
-            format!("-c {users} -z {seconds}s --no-tui --output-format json http://{{address}}/"),
-        ),
+        contestant("loadtest --trace off", Kind::Loadtest("--trace off"), &tool),
+        contestant("loadtest", Kind::Loadtest(""), &tool),
+        contestant("loadtest --trace all", Kind::Loadtest("--trace all"), &tool),
+        contestant("wrk", Kind::Wrk, &wrk),
+        contestant("oha", Kind::Oha, &oha),
+        contestant("goose", Kind::Goose, &goose),
     ])
 }
 
 impl Contestant {
-    pub(super) fn run(&self, address: &str) -> Result<Sample> {
+    /// Runs it against the server at `address`. Nothing where it cannot make such a load.
+    pub(super) fn run(&self, load: Load, address: &str) -> Option<Result<Observed>> {
         let mut command = process::program(&self.program, &self.folder);
-        command.args(self.arguments.iter().map(|argument| argument.replace("{address}", address)));
-        self.measured(&mut command).with_context(|| format!("`{}`", process::shown(&command)))
+        command.args(arguments(self.kind, load, address)?.split_whitespace());
+        let observed = self.measured(&mut command, load.limit());
+        Some(observed.with_context(|| format!("`{}`", process::shown(&command))))
     }
 
-    fn measured(&self, command: &mut Command) -> Result<Sample> {
-        let ours = self.kind == Kind::Loadtest;
+    fn measured(&self, command: &mut Command, limit: Duration) -> Result<Observed> {
+        let ours = matches!(self.kind, Kind::Loadtest(_));
         let mut runs = Runs::in_target(&self.target);
-        let usage = usage::measure(command, ours.then_some(SCENARIO), self.limit)?;
-        ensure!(usage.status.success(), "ended with {}\n{}", usage.status, usage.stdout);
+        let usage = usage::measure(command, ours.then_some(SCENARIO), limit)?;
+        let Usage { status, stdout, complaint, looks } = usage;
+        ensure!(status.success(), "ended with {status}\n{stdout}{complaint}");
         let requests = match self.kind {
-            Kind::Loadtest => of_summary(&Summary::read(&runs.added()?)?)?,
-            Kind::Wrk => of_wrk(&usage.stdout)?,
-            Kind::Oha => of_oha(&usage.stdout)?,
+            Kind::Loadtest(_) => of_summary(&Summary::read(&runs.added()?)?)?,
+            Kind::Wrk => of_wrk(&stdout)?,
+            Kind::Oha => of_oha(&stdout)?,
+            Kind::Goose => of_goose(&stdout)?,
         };
         ensure!(requests > 0, "made no request");
-        let (load, tool) = if ours { (usage.below, usage.program) } else { (usage.program, 0.0) };
-        Ok(Sample { requests, load, tool })
+        Ok(Observed { requests, ours, looks })
     }
+}
+
+/// The command line of a load, each word apart by a space. Nothing where there is none for it.
+fn arguments(kind: Kind, load: Load, address: &str) -> Option<String> {
+    let url = format!("http://{address}");
+    Some(match (kind, load) {
+        (Kind::Loadtest(own), Load::Closed { users, seconds }) => format!(
+            "loadtest run {SCENARIO} --vus {users} --duration {seconds}s --base-url {url} --no-reference --no-otlp {own}"
+        ),
+        (Kind::Wrk, Load::Closed { users, seconds }) => {
+            format!("-t{} -c{users} -d{seconds}s {url}/", WRK_THREADS.min(users))
+        }
+        (Kind::Oha, Load::Closed { users, seconds }) => {
+            format!("-c {users} -z {seconds}s --no-tui --output-format json {url}/")
+        }
+        (Kind::Oha, Load::Open { rate, users, seconds }) => {
+            format!("-q {rate} -c {users} -z {seconds}s --no-tui --output-format json {url}/")
+        }
+        // All users in the first second, and what they do in it counts too.
+        (Kind::Goose, Load::Closed { users, seconds }) => {
+            format!("-H {url} -u {users} -r {users} -t {seconds}s -q --no-telnet --no-reset-metrics")
+        }
+        (Kind::Goose, Load::Open { rate, users, seconds }) => format!(
+            "-H {url} -u {users} -r {users} -t {seconds}s --throttle-requests {rate} -q --no-telnet --no-reset-metrics"
+        ),
+        (Kind::Wrk | Kind::Loadtest(_), Load::Open { .. }) => return None,
+    })
 }
 
 fn of_summary(summary: &Summary) -> Result<u64> {
@@ -135,71 +198,39 @@ fn of_oha(output: &str) -> Result<u64> {
     Ok(report.status_code_distribution.values().sum())
 }
 
-/// A workspace with one scenario, as a user would have it, that depends on this library by its path.
-fn write_workspace(root: &Path, folder: &Path) -> Result<()> {
-    let library = toml::Value::String(root.display().to_string());
-    let manifest = format!(
-        r#"[workspace]
-
-[package]
-name = "bench-workspace"
-version = "0.0.0"
-edition = "2024"
-publish = false
-
-[lib]
-path = "lib.rs"
-
-[dev-dependencies]
-cargo-loadtest = {{ path = {library}, default-features = false }}
-
-[[bench]]
-name = "{SCENARIO}"
-path = "loadtests/{SCENARIO}.rs"
-harness = false
-"#
-    );
-    let scenario = format!(
-        r#"//! One request an iteration, and nothing else.
-
-use loadtest::prelude::*;
-
-async fn get_root(vu: &Vu) -> Result {{
-    vu.get("/").send().await?.expect_status(200)?;
-    Ok(())
-}}
-
-fn main() -> loadtest::ExitCode {{
-    loadtest::main([scenario("{SCENARIO}", get_root)])
-}}
-"#
-    );
-    // The library's own lockfile, so that what is measured is what is tested.
-    let lockfile = root.join("Cargo.lock");
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        // Left alone where nothing changed, so that cargo does not build it again.
-        if fs::read_to_string(&path).is_ok_and(|found| found == text) {
-            return Ok(());
-        }
-        fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))
-    };
-    fs::create_dir_all(folder.join("loadtests"))
-        .with_context(|| format!("could not make {}", folder.display()))?;
-    write("Cargo.toml", &manifest)?;
-    write("lib.rs", "//! Nothing: the scenario is all there is.\n")?;
-    write(&format!("loadtests/{SCENARIO}.rs"), &scenario)?;
-    if !folder.join("Cargo.lock").is_file() {
-        fs::copy(&lockfile, folder.join("Cargo.lock"))
-            .with_context(|| format!("could not copy {}", lockfile.display()))?;
-    }
-    Ok(())
+/// The program of the attack ends with `123456 requests succeeded, 0 failed`.
+fn of_goose(output: &str) -> Result<u64> {
+    let last = output.lines().last().unwrap_or_default();
+    let counts = last.split_once(" requests succeeded, ").and_then(|(succeeded, rest)| {
+        let failed: u64 = rest.strip_suffix(" failed")?.parse().ok()?;
+        Some((succeeded.parse::<u64>().ok()?, failed))
+    });
+    let (succeeded, failed) = counts.with_context(|| format!("ended with {last:?}"))?;
+    ensure!(failed == 0, "{failed} of its requests failed");
+    Ok(succeeded)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of_oha, of_wrk, write_workspace};
-    use tempfile::TempDir;
+    use std::time::Duration;
+
+    use super::{Look, Observed, Resident, of_goose, of_oha, of_wrk};
+
+    #[test]
+    fn what_was_used_before_the_first_request_is_not_counted() {
+        let look = |at, program, below| {
+            let resident = Some(Resident { program: at, below: 1 });
+            Look { at: Duration::from_millis(at), program, below, resident }
+        };
+        let looks = vec![look(10, 0.5, 0.0), look(20, 1.0, 0.25), look(30, 2.0, 4.25)];
+        let of = |ours| Observed { requests: 1, ours, looks: looks.clone() };
+        let since = |ours, at| of(ours).cpu_since(Duration::from_millis(at));
+        assert_eq!(since(true, 25), (4.0, 1.0));
+        assert_eq!(since(true, 5), (4.25, 2.0));
+        assert_eq!(since(false, 20), (1.0, 0.0));
+        assert_eq!(of(true).resident(), [(1, 10), (1, 20), (1, 30)]);
+        assert_eq!(of(false).resident(), [(10, 0), (20, 0), (30, 0)]);
+    }
 
     #[test]
     fn wrks_count_is_read_and_its_errors_are_not_overlooked() {
@@ -220,16 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_is_one_that_cargo_reads_and_it_is_not_written_twice() {
-        let folder = TempDir::new().unwrap();
-        write_workspace(crate::root(), folder.path()).unwrap();
-        let manifest = folder.path().join("Cargo.toml");
-        let written = std::fs::metadata(&manifest).unwrap().modified().unwrap();
-        write_workspace(crate::root(), folder.path()).unwrap();
-        assert_eq!(std::fs::metadata(&manifest).unwrap().modified().unwrap(), written);
-        let mut command = crate::process::cargo(folder.path());
-        let metadata = command.args(["metadata", "--no-deps", "--format-version", "1"]);
-        let metadata = crate::process::output(metadata).unwrap();
-        assert!(metadata.contains(r#""kind":["bench"]"#), "{metadata}");
+    fn gooses_count_is_read_and_its_failures_are_not_overlooked() {
+        let output = "=== PER REQUEST METRICS ===\n\n4711 requests succeeded, 0 failed\n";
+        assert_eq!(of_goose(output).unwrap(), 4711);
+        let failed = output.replace("0 failed", "3 failed");
+        assert!(of_goose(&failed).unwrap_err().to_string().contains("3 of its requests"));
+        assert!(of_goose("panicked").is_err());
     }
 }

@@ -20,11 +20,15 @@ use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::http::Target;
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
-use crate::runtime::telemetry::span::{Item, SpanRecord, SpanSink, What};
+use crate::runtime::telemetry::buffer;
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
+mod answering;
+mod arrivals;
+mod cookies;
 mod data;
 mod mixes;
+mod requests;
 mod runs;
 mod transfers;
 mod users;
@@ -63,6 +67,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         trace: TracePolicy::Off,
         otlp_endpoint: None,
         resource: BTreeMap::new(),
+        seed: None,
         workers: Some(2),
     }
 }

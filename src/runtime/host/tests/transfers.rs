@@ -1,5 +1,7 @@
 //! Requests that do not simply succeed, and what is counted of them.
 
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
 use super::*;
 
 #[test]
@@ -121,7 +123,7 @@ fn redirects_are_followed_ten_times_and_to_another_host_never() {
 #[test]
 fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
     let server = Server::start();
-    let (sink, spans, _) = SpanSink::new();
+    let (sink, spans) = buffer::spans(&[], Secrets::default());
     let parts = TracerParts {
         policy: TracePolicy::All,
         prefix: TracePrefix::new(1),
@@ -129,7 +131,7 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         run_span: (TraceId(1), SpanId(1)),
     };
     let now = crate::sys::clock::now();
-    let tracer = Rc::new(Tracer::new(parts, Phase::Load, &"s".into(), 1, now).unwrap());
+    let tracer = Rc::new(Tracer::new(parts, Phase::Load, "s", 1, now).unwrap());
     let facts = RunFacts {
         target: Target::new(Some(&server.url())).unwrap(),
         env: BTreeMap::new(),
@@ -145,27 +147,37 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         slot: 0,
         scenario: 0,
         run: facts.into(),
+        requests: Arc::default(),
+        env: Arc::default(),
         shard: None,
         tracer: Some(tracer.clone()),
     });
-    let trace = tracer.begin(1, 0, now);
+    let trace = tracer.begin(1, 0, now, None);
     vu.swap_current(Current { trace: Some(Rc::new(trace.clone())), parent: None, group: None });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(vu.post("/moved").send()).unwrap();
     let mut headers = Vec::new();
     let mut told = Vec::new();
-    for item in spans.try_iter() {
-        let Item::Load(SpanRecord { id, parent, what: What::Request(request), .. }) = item else {
-            panic!("only requests were made")
-        };
+    for span in spans.taken() {
+        let id = SpanId(u64::from_be_bytes(span.span_id.try_into().unwrap()));
         headers.push(traceparent(trace.trace, id, true));
-        assert_eq!((parent, &*request.name), (Some(trace.root), "POST /moved"));
-        told.push((request.method.to_string(), request.template, request.hop, request.status));
+        assert_eq!(span.parent_span_id, trace.root.0.to_be_bytes());
+        let of =
+            |key: &str| span.attributes.iter().find(|attribute| attribute.key == key)?.value.clone()?.value;
+        assert_eq!(of("loadtest.step"), Some(Value::StringValue("POST /moved".into())));
+        told.push((
+            span.name,
+            of("url.template"),
+            of("http.request.resend_count"),
+            of("http.response.status_code"),
+        ));
     }
-    assert_eq!(
-        told,
-        [("POST".into(), Some("/moved".into()), 0, Some(302)), ("GET".into(), None, 1, Some(200))]
-    );
+    let (template, status) = (Value::StringValue("/moved".into()), |code| Some(Value::IntValue(code)));
+    let wanted = [
+        ("POST /moved".to_owned(), Some(template), None, status(302)),
+        ("GET".to_owned(), None, Some(Value::IntValue(1)), status(200)),
+    ];
+    assert_eq!(told, wanted);
     assert_eq!(server.seen().traceparents, headers);
 }
 

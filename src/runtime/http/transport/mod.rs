@@ -27,7 +27,7 @@ use pool::Pool;
 pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
 
 /// Redirects that are followed, at most.
-pub(super) const MOST_REDIRECTS: usize = 10;
+pub(super) const MOST_REDIRECTS: u32 = 10;
 
 /// Room that a `content-length` alone makes for a body; what comes beyond it grows as it comes.
 const MOST_RESERVED: u64 = 16 << 20;
@@ -42,6 +42,8 @@ pub(super) struct Outgoing {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    /// Whether the response's body is read without being kept.
+    pub(super) discard: bool,
 }
 
 /// A response with its whole body.
@@ -50,7 +52,10 @@ pub(super) struct Received {
     pub(super) status: StatusCode,
     pub(super) version: Version,
     pub(super) headers: HeaderMap,
+    /// Empty where it was discarded.
     pub(super) body: Bytes,
+    /// How long the body was, as it came.
+    pub(super) body_bytes: u64,
 }
 
 /// A user's own transport.
@@ -94,9 +99,16 @@ impl Transport {
         response: http::Response<Incoming>,
     ) -> Result<Received, TransportError> {
         let (head, body) = response.into_parts();
-        let body = whole(body).await?;
+        let (body, body_bytes) = if outgoing.discard {
+            (Bytes::new(), discarded(body).await?)
+        } else {
+            let body = whole(body).await?;
+            let length = body.len() as u64;
+            (body, length)
+        };
         self.pool.put(&outgoing.url, connection);
-        Ok(Received { status: head.status, version: head.version, headers: head.headers, body })
+        let (status, version) = (head.status, head.version);
+        Ok(Received { status, version, headers: head.headers, body, body_bytes })
     }
 }
 
@@ -174,6 +186,15 @@ async fn whole(mut body: Incoming) -> Result<Bytes, TransportError> {
         whole.extend_from_slice(&more);
     }
     Ok(whole.freeze())
+}
+
+/// Reads the body to its end and keeps nothing of it; how long it was.
+async fn discarded(mut body: Incoming) -> Result<u64, TransportError> {
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        length += data(frame)?.len() as u64;
+    }
+    Ok(length)
 }
 
 /// A frame's data; what is no data are trailers, which nothing asks for.

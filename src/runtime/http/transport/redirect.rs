@@ -73,12 +73,14 @@ mod tests {
                 (CONTENT_TYPE, HeaderValue::from_static("text/plain")),
             ]),
             body: Bytes::from_static(b"body"),
+            discard: false,
         };
         let received = Received {
             status: StatusCode::from_u16(status).unwrap(),
             version: Version::HTTP_11,
             headers: HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(location).unwrap())]),
             body: Bytes::new(),
+            body_bytes: 0,
         };
         match follow(&mut outgoing, &received) {
             Redirect::Followed => Ok(outgoing),

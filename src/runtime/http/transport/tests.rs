@@ -94,7 +94,8 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
 }
 
 fn request_to(method: Method, url: &str) -> Outgoing {
-    Outgoing { method, url: url.parse().unwrap(), headers: HeaderMap::new(), body: Bytes::new() }
+    let (url, headers) = (url.parse().unwrap(), HeaderMap::new());
+    Outgoing { method, url, headers, body: Bytes::new(), discard: false }
 }
 
 fn ok(_: &Seen) -> Answer {

@@ -1,0 +1,143 @@
+//! Who of an open model's users is free. Worker threads say so; the pacer alone gives users out, so that a user it has
+//! claimed is there.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::model::stats::DropCause;
+
+const CAUSES: [DropCause; 2] = [DropCause::Pool, DropCause::Generator];
+
+/// The users of one open model, over all worker threads, and the arrivals that none of them took.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// By worker thread.
+    free: Vec<AtomicU32>,
+    /// Set up, free or not.
+    users: AtomicU32,
+    most: u32,
+    /// A further user is being set up.
+    growing: AtomicBool,
+    /// The most users at work at a time since it was last asked for.
+    peak: AtomicU32,
+    /// By cause, of the load and of its warm-up.
+    dropped: [[AtomicU64; CAUSES.len()]; 2],
+}
+
+impl Pool {
+    /// A pool of nobody yet, and at most `most`.
+    pub(super) fn new(workers: usize, most: u32) -> Self {
+        Self {
+            free: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            users: AtomicU32::new(0),
+            most,
+            growing: AtomicBool::new(false),
+            peak: AtomicU32::new(0),
+            dropped: Default::default(),
+        }
+    }
+
+    /// A user has been set up on `worker`, and is free.
+    pub(super) fn join(&self, worker: usize) {
+        // In this order nobody is ever counted as at work who is not.
+        self.free[worker].fetch_add(1, Ordering::SeqCst);
+        self.users.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A user on `worker` has ended its iteration.
+    pub(super) fn release(&self, worker: usize) {
+        self.free[worker].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes one of the free users of the thread that has most of them; `turn` changes hands between equals.
+    pub(super) fn claim(&self, turn: usize) -> Option<usize> {
+        let workers = self.free.len();
+        let free = |worker: usize| self.free[worker].load(Ordering::SeqCst);
+        let (most, worker) = (0..workers)
+            .map(|nth| (turn + nth) % workers)
+            .map(|worker| (free(worker), worker))
+            .reduce(|best, other| if other.0 > best.0 { other } else { best })?;
+        if most == 0 {
+            return None;
+        }
+        self.free[worker].fetch_sub(1, Ordering::SeqCst);
+        self.peak.fetch_max(self.at_work(), Ordering::SeqCst);
+        Some(worker)
+    }
+
+    /// Users who are in an iteration now.
+    pub(super) fn at_work(&self) -> u32 {
+        let users = self.users.load(Ordering::SeqCst);
+        users.saturating_sub(self.free.iter().map(|free| free.load(Ordering::SeqCst)).sum())
+    }
+
+    /// The most users who were at work at a time since the last call.
+    pub(super) fn take_peak(&self) -> u32 {
+        self.peak.swap(self.at_work(), Ordering::SeqCst)
+    }
+
+    /// The number (from 0) of a further user to be set up, if there may be one and none is on its way.
+    pub(super) fn grow(&self) -> Option<u32> {
+        let users = self.users.load(Ordering::SeqCst);
+        (users < self.most && !self.growing.swap(true, Ordering::SeqCst)).then_some(users)
+    }
+
+    /// The user that was to be set up is there, or never will be.
+    pub(super) fn grown(&self) {
+        self.growing.store(false, Ordering::SeqCst);
+    }
+
+    /// Counts an arrival that became no iteration.
+    pub(super) fn drop_arrival(&self, cause: DropCause, is_warm_up: bool) {
+        let at = CAUSES.iter().position(|known| *known == cause).unwrap_or_default();
+        self.dropped[usize::from(is_warm_up)][at].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was dropped since the last call.
+    pub(super) fn take_dropped(&self, is_warm_up: bool) -> impl Iterator<Item = (DropCause, u64)> {
+        let dropped = &self.dropped[usize::from(is_warm_up)];
+        CAUSES.into_iter().zip(dropped).map(|(cause, count)| (cause, count.swap(0, Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_given_out_where_most_are_free_and_no_more_than_there_are() {
+        let pool = Pool::new(2, 3);
+        assert_eq!(pool.claim(0), None);
+        for worker in [0, 1, 1] {
+            pool.join(worker);
+        }
+        assert_eq!((pool.claim(0), pool.claim(1), pool.claim(0)), (Some(1), Some(1), Some(0)));
+        assert_eq!((pool.claim(0), pool.at_work()), (None, 3));
+        pool.release(0);
+        assert_eq!((pool.take_peak(), pool.take_peak(), pool.at_work()), (3, 2, 2));
+        assert_eq!((pool.claim(1), pool.take_peak()), (Some(0), 3));
+    }
+
+    #[test]
+    fn one_further_user_at_a_time_is_asked_for_up_to_the_most() {
+        let pool = Pool::new(1, 2);
+        pool.join(0);
+        assert_eq!((pool.grow(), pool.grow()), (Some(1), None));
+        pool.grown();
+        assert_eq!(pool.grow(), Some(1), "the first did not come");
+        pool.join(0);
+        pool.grown();
+        assert_eq!(pool.grow(), None);
+    }
+
+    #[test]
+    fn what_was_dropped_is_told_once_by_cause_and_apart_for_the_warm_up() {
+        let pool = Pool::new(1, 1);
+        pool.drop_arrival(DropCause::Generator, false);
+        pool.drop_arrival(DropCause::Generator, false);
+        pool.drop_arrival(DropCause::Pool, true);
+        let taken = |warm_up| pool.take_dropped(warm_up).collect::<Vec<_>>();
+        assert_eq!(taken(true), [(DropCause::Pool, 1), (DropCause::Generator, 0)]);
+        assert_eq!(taken(false), [(DropCause::Pool, 0), (DropCause::Generator, 2)]);
+        assert_eq!(taken(false), [(DropCause::Pool, 0), (DropCause::Generator, 0)]);
+    }
+}
