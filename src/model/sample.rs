@@ -43,6 +43,7 @@ pub(crate) fn infos() -> Vec<ScenarioInfo> {
         load: LoadModel::RampingVus { stages: vec![stage(30, 20.0), stage(60, 20.0), stage(30, 0.0)] },
         timing: Timing::default(),
         reference: ReferencePlan::default(),
+        flows: Vec::new(),
         thresholds: vec![
             threshold("http_req_duration", "p(95)<600ms"),
             threshold(r#"http_req_duration{step:"POST /auth/register"}"#, "p(95)<1800ms"),

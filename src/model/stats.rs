@@ -228,6 +228,16 @@ impl ErrorTally {
     }
 }
 
+/// What became of the iterations of one flow of a mix.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlowStats {
+    /// Ended: well, with an error, or by a panic.
+    pub(crate) iterations: u64,
+    pub(crate) failed_iterations: u64,
+    pub(crate) interrupted_iterations: u64,
+}
+
 /// A stretch of a phase's time, in nanoseconds from the phase's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Span {
@@ -311,6 +321,9 @@ pub(crate) struct ScenarioStats {
     /// What thresholds ask for by tags that no row has, by the number of the series.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tagged: BTreeMap<u32, Series>,
+    /// Of a mix: its flows by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) flows: BTreeMap<String, FlowStats>,
     /// Iterations that were considered for tracing, and those that were traced.
     pub(crate) iterations_seen: u64,
     pub(crate) iterations_traced: u64,
@@ -338,6 +351,12 @@ impl ScenarioStats {
         self.iterations_traced += other.iterations_traced;
         for (key, stats) in &other.steps {
             self.steps.entry(key.clone()).or_default().merge(stats);
+        }
+        for (name, flow) in &other.flows {
+            let own = self.flows.entry(name.clone()).or_default();
+            own.iterations += flow.iterations;
+            own.failed_iterations += flow.failed_iterations;
+            own.interrupted_iterations += flow.interrupted_iterations;
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();

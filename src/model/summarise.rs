@@ -7,10 +7,10 @@ use super::event::Warning;
 use super::health::{self, Signs};
 use super::id::RunId;
 use super::phases::HttpPhase;
-use super::plan::ScenarioInfo;
+use super::plan::{FlowInfo, ScenarioInfo};
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
-    Attribution, Check, ErrorCount, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
+    Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
     Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
@@ -212,6 +212,7 @@ fn scenario(
         dropped: stats.dropped.clone(),
         interrupted_iterations: stats.interrupted_iterations,
         errors: error_counts(&stats.errors),
+        flows: info.map_or_else(Vec::new, |info| flows(&info.flows, stats)),
         iteration_ms: LatencyMs::of(&stats.iteration),
         response_ms: is_open.then(|| LatencyMs::of(&stats.response)),
         lag_ms: is_open.then(|| LatencyMs::of(&stats.lag)),
@@ -219,6 +220,20 @@ fn scenario(
         vu_seconds: stats.vu_ns as f64 / 1e9,
         iteration_seconds: iteration_ns as f64 / 1e9,
     }
+}
+
+fn flows(infos: &[FlowInfo], stats: &ScenarioStats) -> Vec<Flow> {
+    let flow = |info: &FlowInfo| {
+        let stats = stats.flows.get(&info.name).copied().unwrap_or_default();
+        Flow {
+            name: info.name.clone(),
+            weight: info.weight,
+            iterations: stats.iterations,
+            failed_iterations: stats.failed_iterations,
+            interrupted_iterations: stats.interrupted_iterations,
+        }
+    };
+    infos.iter().map(flow).collect()
 }
 
 /// What the scenario asked to be left out of the figures.
@@ -381,12 +396,45 @@ mod tests {
     use super::super::event::Aborted;
     use super::super::plan::ThresholdText;
     use super::super::sample;
+    use super::super::stats::FlowStats;
     use super::super::verdict::Verdict;
     use std::sync::LazyLock;
 
     use super::*;
 
     static NOTHING_SEEN: LazyLock<Signs> = LazyLock::new(Signs::default);
+    #[test]
+    fn the_flows_of_a_mix_are_summarised_in_the_order_of_its_code_also_those_that_never_ran() {
+        let mut infos = sample::infos();
+        let info = |name: &str, weight| FlowInfo { name: name.to_owned(), weight };
+        infos[0].flows = vec![info("buy", 2), info("browse", 7), info("never", 1)];
+        let mut stats = sample::stats();
+        let flow = |iterations, failed_iterations| FlowStats {
+            iterations,
+            failed_iterations,
+            interrupted_iterations: 1,
+        };
+        for (name, flow) in [("browse", flow(30, 2)), ("buy", flow(9, 0)), ("browse", flow(5, 1))] {
+            let later = ScenarioStats { flows: [(name.to_owned(), flow)].into(), ..ScenarioStats::default() };
+            stats.load.get_mut(sample::SCENARIO).unwrap().merge(&later);
+        }
+        let binary =
+            BinaryRun { package: sample::PACKAGE, scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
+        let summary = of(&[binary], Health::default(), Vec::new());
+        let flows = summary.scenarios[0].flows.iter().map(|flow| {
+            (
+                flow.name.as_str(),
+                flow.weight,
+                flow.iterations,
+                flow.failed_iterations,
+                flow.interrupted_iterations,
+            )
+        });
+        assert_eq!(
+            flows.collect::<Vec<_>>(),
+            [("buy", 2, 9, 0, 1), ("browse", 7, 35, 3, 2), ("never", 1, 0, 0, 0)]
+        );
+    }
 
     fn of(binaries: &[BinaryRun<'_>], health: Health, outcomes: Vec<Outcome>) -> Summary {
         summarise(Inputs {

@@ -135,6 +135,9 @@ pub(crate) struct Scenario {
     pub(crate) dropped: BTreeMap<DropCause, u64>,
     pub(crate) interrupted_iterations: u64,
     pub(crate) errors: Vec<ErrorCount>,
+    /// Of a mix: its flows, in the order of its code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) flows: Vec<Flow>,
     pub(crate) iteration_ms: LatencyMs,
     /// Open models only: scheduled instant to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +151,16 @@ pub(crate) struct Scenario {
     /// Time that users spent in the loop, and the sum of iteration times: they agree within 2%.
     pub(crate) vu_seconds: f64,
     pub(crate) iteration_seconds: f64,
+}
+
+/// One flow of a mix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Flow {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
+    pub(crate) iterations: u64,
+    pub(crate) failed_iterations: u64,
+    pub(crate) interrupted_iterations: u64,
 }
 
 /// What a scenario asked to be left out.

@@ -109,6 +109,9 @@ pub(super) struct SettingArgs {
     /// What `vu.env(KEY)` answers
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = key_value)]
     env: Vec<(String, String)>,
+    /// Read no .env file
+    #[arg(long)]
+    no_env_file: bool,
     /// The profile of loadtest.toml
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
@@ -333,6 +336,7 @@ impl SettingArgs {
             profile: self.profile.clone(),
             base_url: self.base_url.clone(),
             env: self.env.clone(),
+            no_env_file: self.no_env_file,
             vus: load.and_then(|load| load.vus),
             duration: load.and_then(|load| load.duration),
             iterations: load.and_then(|load| load.iterations),

@@ -88,6 +88,9 @@ impl<'c> Run<'c> {
         stopper: &'c Stopper,
         found: Found,
     ) -> Result<Self, Problem> {
+        for binary in &found.binaries {
+            binary.config.check_secrets(!args.no_services)?;
+        }
         let started_unix_ns = clock::unix_nanos();
         let id = RunId::new(started_unix_ns, fastrand::u16(..));
         let identity = Identity { run: id.clone(), trace_prefix: TracePrefix::new(fastrand::u32(..)) };

@@ -1,9 +1,8 @@
 //! What the environment says: `LOADTEST_*`, and the standard variables of OpenTelemetry's exporters.
 
-use std::collections::BTreeMap;
-
 use percent_encoding::percent_decode_str;
 
+use super::Variables;
 use super::error::{ConfigError, nearest};
 use super::load::LoadSettings;
 use super::schema::{OtlpSettings, Settings};
@@ -11,9 +10,8 @@ use super::source::Sourced;
 use super::value::{Value, Values};
 use crate::model::duration;
 
-type Variables = BTreeMap<String, String>;
-
-const PREFIX: &str = "LOADTEST_";
+/// What the names of the tool's own variables begin with.
+pub(super) const PREFIX: &str = "LOADTEST_";
 const PROFILE: &str = "LOADTEST_PROFILE";
 const BASE_URL: &str = "LOADTEST_BASE_URL";
 const VUS: &str = "LOADTEST_VUS";

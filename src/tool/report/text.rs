@@ -46,6 +46,7 @@ pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     out.push_str(&titled("load", style, &arrivals::section(summary)));
     out.push_str(&thresholds(summary, style));
     out.push_str(&checks(summary, style));
+    out.push_str(&flows(summary, style));
     out.push_str(&errors(summary, style));
     out.push_str(&attribution::section(summary, style));
     out.push_str(&processes::section(summary, style));
@@ -121,6 +122,24 @@ fn checks(summary: &Summary, style: Style) -> String {
         })
         .collect();
     titled("checks", style, &aligned(&rows))
+}
+
+/// How often each flow of a mix ran.
+fn flows(summary: &Summary, style: Style) -> String {
+    let labels = Labels::of(summary);
+    let mut rows = Vec::new();
+    for scenario in &summary.scenarios {
+        for flow in &scenario.flows {
+            let of = |name: &str| labels.label(&scenario.package, &scenario.name, name);
+            let counts = format!("{} of {} iterations", flow.iterations, scenario.iterations);
+            let mut cells = vec![of(&flow.name), format!("weight {}", flow.weight), counts];
+            if flow.failed_iterations > 0 {
+                cells.push(format!("{} failed", flow.failed_iterations));
+            }
+            rows.push((style.mark(flow.failed_iterations == 0), cells));
+        }
+    }
+    titled("flows", style, &aligned(&rows))
 }
 
 fn errors(summary: &Summary, style: Style) -> String {
@@ -216,7 +235,7 @@ mod tests {
     use super::*;
     use crate::model::sample;
     use crate::model::stats::DropCause;
-    use crate::model::summary::{Band, Check, ErrorCount};
+    use crate::model::summary::{Band, Check, ErrorCount, Flow};
     use crate::model::verdict::Verdict;
 
     fn plainly(summary: &Summary) -> String {
@@ -226,6 +245,22 @@ mod tests {
     #[test]
     fn a_run_on_one_page() {
         insta::assert_snapshot!(plainly(&sample::summary()));
+    }
+
+    #[test]
+    fn each_flow_of_a_mix_is_told_with_how_often_it_ran() {
+        let mut summary = sample::summary();
+        let flow = |name: &str, weight, iterations, failed_iterations| Flow {
+            name: name.to_owned(),
+            weight,
+            iterations,
+            failed_iterations,
+            interrupted_iterations: 0,
+        };
+        summary.scenarios[0].flows = vec![flow("browse", 5, 500, 0), flow("buy", 1, 100, 7)];
+        let section = "\nflows\n  ✓ browse  weight 5  500 of 600 iterations\n  \
+                       ✗ buy     weight 1  100 of 600 iterations  7 failed\n";
+        assert!(plainly(&summary).contains(section), "{}", plainly(&summary));
     }
 
     /// Two scenarios; errors, checks that fail, requests cut off, spans missing, too few traces for shares.
