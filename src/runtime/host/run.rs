@@ -339,8 +339,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let (ended, workers) = engine::run(&plan, &stop, &mut told);
         let Told { alone, vitals, .. } = told;
         if phase == Phase::Load {
-            let seen = vitals.map(Vitals::end).unwrap_or_default();
-            self.signs = Signs { workers, ..seen };
+            let of_process = vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..of_process };
         }
         (ended, alone)
     }
