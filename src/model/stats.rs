@@ -523,6 +523,27 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_measured_while_at_least_one_of_its_scenarios_is() {
+        let seconds = Duration::from_secs;
+        let of = |spans: &[(&str, u64, u64)]| {
+            let stats = |from, to| ScenarioStats {
+                measured: Span::new(seconds(from), seconds(to)),
+                ..ScenarioStats::default()
+            };
+            let scenarios = spans.iter().map(|(name, from, to)| ((*name).to_owned(), stats(*from, *to)));
+            Interval { phase: Phase::Load, start_ms: 0, end_ms: 9000, scenarios: scenarios.collect() }
+        };
+        let mut run = RunStats::default();
+        run.add(&of(&[("a", 0, 0)]));
+        assert_eq!((run.load_time, run.measured("a")), (seconds(9), seconds(9)), "nothing is known yet");
+        run.add(&of(&[("a", 1, 2), ("b", 2, 2)]));
+        assert_eq!((run.load_time, run.measured("a")), (seconds(1), seconds(1)));
+        run.add(&of(&[("a", 1, 4), ("b", 2, 3), ("c", 6, 7)]));
+        assert_eq!(run.load_time, seconds(4));
+        assert_eq!([run.measured("a"), run.measured("b"), run.measured("c")], [3, 1, 1].map(seconds));
+    }
+
+    #[test]
     fn only_the_first_distinct_messages_are_kept_and_none_is_lost() {
         let mut tally = ErrorTally::default();
         for n in 0..DISTINCT_ERRORS + 5 {

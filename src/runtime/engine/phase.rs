@@ -150,8 +150,9 @@ pub(super) fn pace(
     workers: &[UnboundedSender<Command>],
     pools: &[Option<Arc<Pool>>],
 ) -> Result<Sender<Begin>, String> {
-    let lanes =
-        plan.slots.iter().map(|slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed))).collect();
+    let lane =
+        |slot: &Slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed), slot.load.open().is_some());
+    let lanes = plan.slots.iter().map(lane).collect();
     let slots = plan.slots.iter().zip(pools).map(|(slot, pool)| SlotState {
         pool: pool.clone(),
         warm_up: slot.timing.warm_up,
