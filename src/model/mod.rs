@@ -1,6 +1,8 @@
 //! Pure values that both halves speak in: no IO, no clock.
 
 pub(crate) mod arrivals;
+pub(crate) mod custom;
+pub(crate) mod distribution;
 pub(crate) mod duration;
 pub(crate) mod event;
 pub(crate) mod id;
@@ -19,5 +21,6 @@ pub(crate) mod stats;
 pub(crate) mod summarise;
 pub(crate) mod summary;
 pub(crate) mod table;
+pub(crate) mod tags;
 pub(crate) mod threshold;
 pub(crate) mod verdict;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::event::Warning;
 use super::id::RunId;
 use super::load::{LoadModel, Stage, Timing};
-use super::plan::{ReferencePlan, ScenarioInfo, ThresholdText};
+use super::plan::{Declared, ReferencePlan, ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use super::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
 use super::summary::{Attribution, Band, Health, Operation, Process, SlowTrace, Summary, millis};
@@ -34,6 +34,7 @@ pub(crate) fn infos() -> Vec<ScenarioInfo> {
     let threshold = |metric: &str, expression: &str| ThresholdText {
         metric: metric.to_owned(),
         expression: expression.to_owned(),
+        ..ThresholdText::default()
     };
     vec![ScenarioInfo {
         name: SCENARIO.to_owned(),
@@ -45,6 +46,7 @@ pub(crate) fn infos() -> Vec<ScenarioInfo> {
             threshold(r#"http_req_duration{step:"POST /auth/register"}"#, "p(95)<1800ms"),
             threshold("http_req_failed", "rate<0.01"),
         ],
+        declared: Declared::default(),
     }]
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::custom::MetricStats;
+use super::event::Aborted;
 use super::latency::Latency;
 
 /// What kind of work a row measures.
@@ -85,6 +87,7 @@ pub(crate) struct StepStats {
     /// Transport errors by class (`timeout`, `connect_refused`, …).
     pub(crate) error_types: BTreeMap<String, u64>,
     /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
@@ -125,6 +128,35 @@ impl CheckStats {
         self.passes += u64::from(passed);
         self.fails += u64::from(!passed);
     }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.passes += other.passes;
+        self.fails += other.fails;
+    }
+}
+
+/// The samples that one selector picks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Series {
+    /// Requests, or timed steps.
+    Work(StepStats),
+    Iterations(Box<ScenarioStats>),
+    Checks(CheckStats),
+    Metric(MetricStats),
+}
+
+impl Series {
+    /// Two series of one number are of one kind: the thresholds number them.
+    fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Work(own), Self::Work(other)) => own.merge(other),
+            (Self::Iterations(own), Self::Iterations(other)) => own.merge(other),
+            (Self::Checks(own), Self::Checks(other)) => own.merge(*other),
+            (Self::Metric(own), Self::Metric(other)) => own.merge(other),
+            _ => {}
+        }
+    }
 }
 
 /// How many distinct error messages are kept word for word; the rest are counted together.
@@ -158,7 +190,6 @@ impl ErrorTally {
     }
 
     /// The message that came most often.
-    #[cfg(test)]
     pub(crate) fn commonest(&self) -> Option<&str> {
         self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
     }
@@ -218,6 +249,7 @@ pub(crate) struct ScenarioStats {
     pub(crate) interrupted_iterations: u64,
     pub(crate) errors: ErrorTally,
     /// Start to end of each iteration; the interrupted ones are censored.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) iteration: Latency,
     /// Open models: scheduled instant to end of each iteration. Interrupted ones are censored, and dropped arrivals
     /// rank above all others.
@@ -240,6 +272,12 @@ pub(crate) struct ScenarioStats {
     #[serde(with = "step_list")]
     pub(crate) steps: BTreeMap<StepKey, StepStats>,
     pub(crate) checks: BTreeMap<String, CheckStats>,
+    /// The author's own metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) metrics: BTreeMap<String, MetricStats>,
+    /// What thresholds ask for by tags that no row has, by the number of the series.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) tagged: BTreeMap<u32, Series>,
     /// Iterations that were considered for tracing, and those that were traced.
     pub(crate) iterations_seen: u64,
     pub(crate) iterations_traced: u64,
@@ -270,8 +308,16 @@ impl ScenarioStats {
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();
-            own.passes += check.passes;
-            own.fails += check.fails;
+            own.merge(*check);
+        }
+        for (name, metric) in &other.metrics {
+            self.metrics.entry(name.clone()).or_default().merge(metric);
+        }
+        for (number, series) in &other.tagged {
+            match self.tagged.get_mut(number) {
+                Some(own) => own.merge(series),
+                None => drop(self.tagged.insert(*number, series.clone())),
+            }
         }
     }
 
@@ -351,6 +397,8 @@ pub(crate) struct RunStats {
     pub(crate) load: BTreeMap<String, ScenarioStats>,
     /// How long the load was measured so far: while at least one scenario was.
     pub(crate) load_time: Duration,
+    /// The thresholds that ended the run.
+    pub(crate) aborted: Vec<Aborted>,
 }
 
 impl RunStats {

@@ -97,7 +97,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
                 fails: counts.fails,
             }));
             let seconds = binary.stats.measured(name).as_secs_f64();
-            thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
+            thresholds.extend(info.into_iter().flat_map(|info| judge(binary, info, stats, seconds)));
         }
     }
     let place = |of: &Attribution| {
@@ -112,7 +112,9 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));
     }
-    if no_success(&scenarios).is_some() {
+    // A load that a threshold ended need not have come to the end of any iteration.
+    let aborted = binaries.iter().any(|binary| !binary.stats.aborted.is_empty());
+    if no_success(&scenarios).is_some() && !aborted {
         outcomes.push(Outcome::CouldNotRun);
     }
     if thresholds.iter().any(|threshold| !threshold.passed) {
@@ -263,19 +265,25 @@ fn step(
     }
 }
 
-/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why.
+/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why. One that ended the run
+/// has failed whatever came of the load after it.
 fn judge<'a>(
-    package: &'a str,
+    binary: &BinaryRun<'a>,
     info: &'a ScenarioInfo,
     stats: &'a ScenarioStats,
     seconds: f64,
-) -> impl Iterator<Item = Threshold> + 'a {
-    info.thresholds.iter().map(move |text| {
-        let judged = threshold::Threshold::parse(&text.metric, &text.expression)
-            .map(|threshold| threshold.judge(stats, seconds));
-        let (observed, passed, words) = match judged {
+) -> impl Iterator<Item = Threshold> {
+    let (package, aborted) = (binary.package, &binary.stats.aborted);
+    info.thresholds.iter().zip(threshold::Threshold::of(info)).map(move |(text, threshold)| {
+        let aborted =
+            aborted.iter().find(|aborted| aborted.scenario == info.name && aborted.threshold == *text);
+        let (observed, passed, words) = match threshold.map(|threshold| threshold.judge(stats, seconds)) {
             Ok(judged) => (judged.observed, judged.passed, judged.text),
             Err(error) => (None, false, error),
+        };
+        let words = match aborted {
+            Some(aborted) if passed => format!("{words} at the end, {} then", aborted.text),
+            _ => words,
         };
         Threshold {
             package: package.to_owned(),
@@ -283,8 +291,9 @@ fn judge<'a>(
             metric: text.metric.clone(),
             expression: text.expression.clone(),
             observed,
-            passed,
+            passed: passed && aborted.is_none(),
             text: words,
+            aborted_at_s: aborted.map(|aborted| aborted.at_ms as f64 / 1e3),
         }
     })
 }
@@ -351,6 +360,7 @@ fn rfc3339(unix_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::Aborted;
     use super::super::plan::ThresholdText;
     use super::super::sample;
     use super::super::verdict::Verdict;
@@ -479,13 +489,43 @@ mod tests {
     #[test]
     fn what_the_listing_does_not_know_is_kept_and_a_threshold_that_cannot_be_read_fails() {
         let mut infos = sample::infos();
-        infos[0].thresholds =
-            vec![ThresholdText { metric: "nonsense".into(), expression: "p(95)<1s".into() }];
+        infos[0].thresholds = vec![ThresholdText {
+            metric: "nonsense".into(),
+            expression: "p(95)<1s".into(),
+            ..ThresholdText::default()
+        }];
         let mut stats = sample::stats();
         stats.load.insert("unlisted".into(), ScenarioStats::default());
         let summary =
             of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
         assert_eq!(summary.scenarios[1].executor, "unknown");
         assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
+    }
+
+    #[test]
+    fn a_threshold_that_ended_the_run_has_failed_whatever_came_after() {
+        let mut infos = sample::infos();
+        infos[0].thresholds.truncate(1);
+        (infos[0].thresholds[0].expression, infos[0].thresholds[0].abort_on_fail) = ("p(95)<1h".into(), true);
+        let mut stats = run_of(|stats| stats.failed_iterations = stats.iterations);
+        stats.aborted.push(Aborted {
+            scenario: sample::SCENARIO.into(),
+            threshold: infos[0].thresholds[0].clone(),
+            at_ms: 4000,
+            text: "p(95)=2h".into(),
+        });
+        let summary = of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), vec![]);
+        let threshold = &summary.thresholds[0];
+        assert!(!threshold.passed && threshold.observed.is_some());
+        assert_eq!(threshold.aborted_at_s, Some(4.0));
+        assert!(
+            threshold.finding().ends_with(" at the end, p(95)=2h then, ended the run after 4 s"),
+            "{threshold:?}"
+        );
+        assert_eq!(
+            (summary.exit_code, summary.verdict),
+            (99, Verdict::Failed),
+            "not 102, although nothing succeeded"
+        );
     }
 }

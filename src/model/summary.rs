@@ -218,6 +218,19 @@ pub(crate) struct Threshold {
     pub(crate) passed: bool,
     /// What was observed, for people: `p(95)=1204.8ms`, `rate=0.0000 (0 of 1800)`, `no samples`.
     pub(crate) text: String,
+    /// It ended the run so long after the load had begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) aborted_at_s: Option<f64>,
+}
+
+impl Threshold {
+    /// What was observed, and when it ended the run, if it did.
+    pub(crate) fn finding(&self) -> String {
+        match self.aborted_at_s {
+            Some(at) => format!("{}, ended the run after {at:.0} s", self.text),
+            None => self.text.clone(),
+        }
+    }
 }
 
 /// Which requests an attribution speaks of.

@@ -14,5 +14,6 @@ mod kill;
 mod running;
 #[path = "../support/server.rs"]
 mod server;
+mod stopped;
 #[path = "../support/tool.rs"]
 mod tool;

@@ -276,7 +276,7 @@ mod tests {
     fn a_rate_takes_the_place_of_the_load_or_scales_it() {
         let rate = |count, per, duration| {
             let rate = Some(Rate { count, per });
-            LoadOverride { rate, duration, ..LoadOverride::default() }
+            LoadOverride { duration, rate, ..LoadOverride::default() }
         };
         let constant =
             |rate, per, duration, open| LoadModel::ConstantArrivalRate { rate, per, duration, open };

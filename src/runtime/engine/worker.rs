@@ -231,14 +231,12 @@ impl Crew {
     /// A user who was claimed for it begins an iteration that was due at `at`.
     fn arrive(&self, at: Instant) {
         let claimed = self.home.bench.as_ref().and_then(|bench| bench.next()).filter(|_| !self.is_over);
-        match claimed {
-            Some(user) => user.arrive(at),
-            // The end came first.
-            None => {
-                let row = self.home.rows.of_arrival(at);
-                self.home.shard.borrow_mut().arrival_dropped(row, DropCause::Generator);
-            }
+        if let Some(user) = claimed {
+            return user.arrive(at);
         }
+        // The end came first.
+        let row = self.home.rows.of_arrival(at);
+        self.home.shard.borrow_mut().arrival_dropped(row, DropCause::Generator);
     }
 
     fn act(&mut self, action: Action) {

@@ -75,6 +75,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
     let (mut outcomes, mut warnings, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     run::execute(scenarios, plan, &stop, &mut |event| match event {
         Event::Interval(interval) => stats.add(&interval),
+        Event::Aborted(aborted) => stats.aborted.push(aborted),
         Event::Warning(warning) => warnings.push(warning),
         Event::Failed(Failure { kind, message }) => {
             problems.push(message);
@@ -170,7 +171,7 @@ fn say(summary: &Summary, problems: &[String]) {
     print!("{}", arrivals::section(summary));
     for threshold in &summary.thresholds {
         let mark = if threshold.passed { "✓" } else { "✗" };
-        println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.text);
+        println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.finding());
     }
     for warning in &summary.health.warnings {
         println!("{}: {}", warning.code, warning.message);

@@ -1,6 +1,8 @@
 //! What a scenario binary does when it is started: list, run for the tool, run alone, or nothing at all.
 
 mod alone;
+mod gate;
+mod observe;
 pub(crate) mod panics;
 mod run;
 #[cfg(test)]
@@ -9,6 +11,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod users;
 
 use std::process::ExitCode;
 

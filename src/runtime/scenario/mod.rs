@@ -2,7 +2,9 @@
 
 mod builder;
 mod flow;
+mod limit;
 mod load;
+mod measures;
 mod pause;
 mod requests;
 mod step;
@@ -10,6 +12,7 @@ pub(crate) mod user;
 mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use limit::{Limit, limit};
 pub use pause::Pause;
 pub use vu::Vu;
 

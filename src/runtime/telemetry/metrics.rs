@@ -87,6 +87,8 @@ struct Points {
     request_duration: Vec<otlp::ExponentialHistogramDataPoint>,
     step_duration: Vec<otlp::ExponentialHistogramDataPoint>,
     iteration_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    iteration_response: Vec<otlp::ExponentialHistogramDataPoint>,
+    iteration_lag: Vec<otlp::ExponentialHistogramDataPoint>,
     requests: Vec<otlp::NumberDataPoint>,
     iterations: Vec<otlp::NumberDataPoint>,
     checks: Vec<otlp::NumberDataPoint>,
@@ -116,6 +118,13 @@ impl Points {
         self.users.push(users);
         let iteration = self.histogram(here.to_vec(), &stats.iteration, std::iter::empty());
         self.iteration_duration.push(iteration);
+        // Of open models alone.
+        if !stats.response.is_empty() {
+            let response = self.histogram(here.to_vec(), &stats.response, std::iter::empty());
+            self.iteration_response.push(response);
+            let lag = self.histogram(here.to_vec(), &stats.lag, std::iter::empty());
+            self.iteration_lag.push(lag);
+        }
     }
 
     fn step(
@@ -232,6 +241,18 @@ impl Points {
                 "s",
                 "Iterations that ended.",
                 histogram(self.iteration_duration),
+            ),
+            metric(
+                "loadtest.iteration.response.duration",
+                "s",
+                "Iterations of open models that ended: from when they were due.",
+                histogram(self.iteration_response),
+            ),
+            metric(
+                "loadtest.iteration.lag",
+                "s",
+                "Iterations of open models: from when they were due to their start.",
+                histogram(self.iteration_lag),
             ),
             metric(
                 "loadtest.requests",

@@ -316,6 +316,11 @@ impl Listener<'_> {
                     self.call.console.progress_line(&line);
                 }
             }
+            Event::Aborted(aborted) => {
+                let text = format!("{} ends the run: {}", aborted.threshold, aborted.text);
+                self.live.suspend(|| self.call.console.status("Aborting", &text));
+                self.measured.stats.aborted.push(aborted.clone());
+            }
             Event::Warning(warning) => self.warn(warning.clone()),
             Event::Listing(_) | Event::Failed(_) | Event::Finished(_) => {}
         }

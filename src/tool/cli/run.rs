@@ -154,10 +154,14 @@ impl<'c> Run<'c> {
         for group in binaries.chunk_by(|a, b| a.target.package_id == b.target.package_id) {
             self.package(group, &mut archive).await;
             if self.stopper.wish().is_some()
+                || self.is_aborted()
                 || self.problems.iter().any(|problem| problem.outcome < Outcome::CouldNotRun)
             {
                 break;
             }
+        }
+        if self.is_aborted() {
+            self.warn_of_unrun(&binaries);
         }
         let kept = archive.finish().and_then(|(file, omitted)| file.finish().map(|()| omitted));
         self.traces_omitted = kept.map_err(|error| {
@@ -211,13 +215,32 @@ impl<'c> Run<'c> {
             });
             let (measured, problem) = measured.await;
             self.measured.push(measured);
-            let ended = problem.is_some() || self.stopper.wish().is_some();
+            let ended = problem.is_some() || self.stopper.wish().is_some() || self.is_aborted();
             self.problems.extend(problem);
             if ended {
                 break;
             }
         }
         self.received.push(session.end(self.stopper).await);
+    }
+
+    /// Whether a threshold has ended the run: of the binaries that would come next, none is run.
+    fn is_aborted(&self) -> bool {
+        self.measured.iter().any(|measured| !measured.stats.aborted.is_empty())
+    }
+
+    /// Says which scenarios were not run since the binary that was measured last had ended the run.
+    fn warn_of_unrun(&mut self, binaries: &[Binary]) {
+        let Some(last) = self.measured.last_mut() else { return };
+        let is_last =
+            |binary: &Binary| binary.target.package == last.package && binary.scenarios == last.scenarios;
+        let unrun = binaries.iter().rposition(is_last).map_or(&[][..], |at| &binaries[at + 1..]);
+        let names: Vec<&str> =
+            unrun.iter().flat_map(|binary| &binary.scenarios).map(|info| info.name.as_str()).collect();
+        if !names.is_empty() {
+            let message = format!("a threshold ended the run before these scenarios: {}", names.join(", "));
+            last.warnings.push(Warning::new("not-run", message));
+        }
     }
 
     fn tell(&self, message: &Message<'_>) {

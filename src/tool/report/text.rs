@@ -94,7 +94,7 @@ fn thresholds(summary: &Summary, style: Style) -> String {
         .iter()
         .map(|threshold| {
             let metric = labels.label(&threshold.package, &threshold.scenario, &threshold.metric);
-            let cells = vec![metric, plain(&threshold.expression), plain(&threshold.text)];
+            let cells = vec![metric, plain(&threshold.expression), plain(&threshold.finding())];
             (style.mark(threshold.passed), cells)
         })
         .collect();

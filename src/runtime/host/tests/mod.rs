@@ -90,6 +90,7 @@ fn run_with_warnings(scenarios: Vec<Scenario>, plan: RunPlan, stop: &StopFlag) -
     let mut ended = 0;
     execute(scenarios, plan, stop, &mut |event| match event {
         Event::Interval(interval) => outcome.stats.add(&interval),
+        Event::Aborted(aborted) => outcome.stats.aborted.push(aborted),
         Event::PhaseStarted { phase, .. } => outcome.phases.push(phase),
         Event::Finished(finished) => (outcome.end, ended) = (Ok(finished), ended + 1),
         Event::Failed(failure) => (outcome.end, ended) = (Err(failure), ended + 1),
