@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Three significant digits: a bucket's width is at most 0.1% of its value, or 1 µs where that is larger.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Two, for what there are many of and nobody compares to the thousandth.
+const COARSE_DIGITS: u8 = 2;
+
 /// A quantile of a [`Latency`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quantile {
@@ -36,8 +39,27 @@ pub(crate) struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
+        Self::with(new_histogram())
+    }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
+}
+
+fn coarse_histogram() -> Histogram<u64> {
+    Histogram::new(COARSE_DIGITS).expect("2 significant digits are within the histogram's range")
+}
+
+/// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
+fn put(histogram: &mut Histogram<u64>, nanos: u64) {
+    histogram.record(nanos.saturating_add(500) / 1000).expect("an auto-resizing histogram takes any value");
+}
+
+impl Latency {
+    fn with(complete: Histogram<u64>) -> Self {
         Self {
-            complete: new_histogram(),
+            complete,
             censored: None,
             never: 0,
             min_ns: u64::MAX,
@@ -47,18 +69,12 @@ impl Default for Latency {
             sum_ns: 0,
         }
     }
-}
 
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
-}
+    /// One of two significant digits, an eighth in size: within 1%, or 1 µs where that is larger.
+    pub(crate) fn coarse() -> Self {
+        Self::with(coarse_histogram())
+    }
 
-/// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
-fn put(histogram: &mut Histogram<u64>, nanos: u64) {
-    histogram.record(nanos.saturating_add(500) / 1000).expect("an auto-resizing histogram takes any value");
-}
-
-impl Latency {
     /// Records a duration that was seen to its end.
     pub(crate) fn record(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -67,6 +83,14 @@ impl Latency {
         self.max_ns = self.max_ns.max(nanos);
         self.complete_max_ns = self.complete_max_ns.max(nanos);
         self.sum_ns += u128::from(nanos);
+    }
+
+    /// Records `count` durations of nothing.
+    pub(crate) fn record_zeros(&mut self, count: u64) {
+        if count > 0 {
+            self.complete.record_n(0, count).expect("an auto-resizing histogram takes any value");
+            self.min_ns = 0;
+        }
     }
 
     /// Records a duration that was cut off after `elapsed`: it would have been this long or longer.
@@ -82,7 +106,11 @@ impl Latency {
         self.never += count;
     }
 
+    /// Takes another's durations in; an empty one takes its resolution, too.
     pub(crate) fn merge(&mut self, other: &Self) {
+        if self.is_empty() && self.complete.sigfig() != other.complete.sigfig() {
+            self.complete = Histogram::new(other.complete.sigfig()).expect("that of another histogram");
+        }
         self.complete.add(&other.complete).expect("an auto-resizing histogram takes any other");
         if let Some(censored) = &other.censored {
             let own = self.censored.get_or_insert_with(new_histogram);
@@ -274,7 +302,8 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
     let read: Histogram<u64> =
         HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| format!("{error:?}"))?;
-    let mut own = new_histogram();
+    // Of the two precisions that there are, and resizing itself, whatever was sent.
+    let mut own = if read.sigfig() == COARSE_DIGITS { coarse_histogram() } else { new_histogram() };
     own.add(&read).map_err(|error| error.to_string())?;
     Ok(own)
 }

@@ -113,6 +113,9 @@ pub(crate) struct ScenarioInfo {
     #[serde(default)]
     pub(crate) timing: Timing,
     pub(crate) reference: ReferencePlan,
+    /// Of a mix: its flows and their weights.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) flows: Vec<FlowInfo>,
     /// As written; they were valid when the listing was made.
     pub(crate) thresholds: Vec<ThresholdText>,
     /// What thresholds may be on beyond the built-in.
@@ -128,6 +131,13 @@ pub(crate) struct Declared {
     pub(crate) metrics: BTreeMap<String, MetricKind>,
     /// Names of tags.
     pub(crate) tags: BTreeSet<String>,
+}
+
+/// One of the flows that a scenario mixes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FlowInfo {
+    pub(crate) name: String,
+    pub(crate) weight: u32,
 }
 
 impl ScenarioInfo {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::custom::MetricStats;
 use super::event::Aborted;
 use super::latency::Latency;
+use super::phases::{HttpPhase, PhaseTimes, Phases};
 
 /// What kind of work a row measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,13 +90,41 @@ pub(crate) struct StepStats {
     /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
+    /// First byte sent to last byte received, of the same requests. Requests only.
+    pub(crate) duration: Latency,
+    /// What the time of expected responses consists of.
+    #[serde(skip_serializing_if = "Phases::is_empty")]
+    pub(crate) phases: Phases,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
+    /// Requests that were sent once more, because the connection was closed before an answer came.
+    pub(crate) retries: u64,
+    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
+    /// server and are in no other count; their classes are in `error_types`.
+    pub(crate) generator_errors: u64,
 }
 
 impl StepStats {
+    /// Takes the times of an expected response in.
+    pub(crate) fn respond(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record(total);
+        self.duration.record(phases.duration());
+        self.phases.record(phases);
+    }
+
+    /// Takes in what was seen of a request that was cut off.
+    pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record_censored(total);
+        self.duration.record_censored(phases.duration());
+    }
+
+    /// How long the phase took, over the expected responses.
+    pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
+        self.phases.of(phase, self.duration.complete_count())
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
-        let untouched = self.count + self.interrupted == 0;
+        let untouched = self.count + self.interrupted + self.generator_errors == 0;
         self.rank = if untouched { other.rank } else { self.rank.min(other.rank) };
         self.count += other.count;
         self.errors += other.errors;
@@ -105,8 +134,12 @@ impl StepStats {
         add(&mut self.status, &other.status);
         add(&mut self.error_types, &other.error_types);
         self.latency.merge(&other.latency);
+        self.duration.merge(&other.duration);
+        self.phases.merge(&other.phases);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+        self.retries += other.retries;
+        self.generator_errors += other.generator_errors;
     }
 }
 
@@ -195,6 +228,16 @@ impl ErrorTally {
     }
 }
 
+/// What became of the iterations of one flow of a mix.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FlowStats {
+    /// Ended: well, with an error, or by a panic.
+    pub(crate) iterations: u64,
+    pub(crate) failed_iterations: u64,
+    pub(crate) interrupted_iterations: u64,
+}
+
 /// A stretch of a phase's time, in nanoseconds from the phase's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Span {
@@ -278,6 +321,9 @@ pub(crate) struct ScenarioStats {
     /// What thresholds ask for by tags that no row has, by the number of the series.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tagged: BTreeMap<u32, Series>,
+    /// Of a mix: its flows by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) flows: BTreeMap<String, FlowStats>,
     /// Iterations that were considered for tracing, and those that were traced.
     pub(crate) iterations_seen: u64,
     pub(crate) iterations_traced: u64,
@@ -305,6 +351,12 @@ impl ScenarioStats {
         self.iterations_traced += other.iterations_traced;
         for (key, stats) in &other.steps {
             self.steps.entry(key.clone()).or_default().merge(stats);
+        }
+        for (name, flow) in &other.flows {
+            let own = self.flows.entry(name.clone()).or_default();
+            own.iterations += flow.iterations;
+            own.failed_iterations += flow.failed_iterations;
+            own.interrupted_iterations += flow.interrupted_iterations;
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();

@@ -17,3 +17,4 @@ mod server;
 mod stopped;
 #[path = "../support/tool.rs"]
 mod tool;
+mod unfit;

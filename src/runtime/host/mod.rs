@@ -4,6 +4,7 @@ mod alone;
 mod gate;
 mod observe;
 pub(crate) mod panics;
+mod preflight;
 mod run;
 #[cfg(test)]
 #[path = "../../../tests/support/server.rs"]
@@ -12,6 +13,7 @@ mod server;
 mod tests;
 mod told;
 mod users;
+mod vitals;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! What is told of a phase while it goes on.
 
 use super::gate::Gate;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Warning};
 use crate::model::plan::RunPlan;
 use crate::model::stats::{Interval, Phase, ScenarioStats};
@@ -18,10 +19,15 @@ pub(super) struct Told<'r, T> {
     /// What the reference phase measured: it has one scenario.
     pub(super) alone: ScenarioStats,
     pub(super) tell: &'r mut T,
+    /// While load is running.
+    pub(super) vitals: Option<Vitals>,
 }
 
 impl<T: FnMut(Event)> Observer for Told<'_, T> {
     fn started(&mut self) {
+        if self.phase == Phase::Load {
+            self.vitals = self.begin_vitals();
+        }
         let scenarios = self.scenarios.clone();
         (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
     }
@@ -50,6 +56,19 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
              checks"
         );
         (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
+    }
+}
+
+impl<T: FnMut(Event)> Told<'_, T> {
+    fn begin_vitals(&mut self) -> Option<Vitals> {
+        let begun = Vitals::begin();
+        if let Err(error) = &begun {
+            let message = format!(
+                "whether this process is stopped, or its clock set, cannot be seen: no thread for it ({error})"
+            );
+            (self.tell)(Event::Warning(Warning::new("vitals", message)));
+        }
+        begun.ok()
     }
 }
 

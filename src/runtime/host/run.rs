@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use super::gate::Gate;
 use super::observe::{Told, failing};
+use super::preflight;
 use super::users::ScenarioUsers;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::health::Signs;
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
@@ -134,6 +137,10 @@ impl Prepared {
             secrets.mask_event(&mut event);
             tell(event);
         };
+        let users = scenarios.iter().map(|(_, load)| u64::from(load.vus_max())).sum();
+        for doubt in preflight::check(preflight::Wanted { users, sources: 1 }) {
+            tell(Event::Warning(doubt));
+        }
         warnings.into_iter().for_each(|warning| tell(Event::Warning(warning)));
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
@@ -170,7 +177,7 @@ impl Prepared {
             export: export.as_ref(),
             stop,
             tell,
-            worker_cpu: Vec::new(),
+            signs: Signs::default(),
             gate: Gate::new(&infos, aborted.clone()),
             aborted: aborted.clone(),
         };
@@ -185,7 +192,7 @@ impl Prepared {
         if let Some(message) = facts.refused_redirect.get() {
             (run.tell)(Event::Warning(Warning::new("redirect-refused", message)));
         }
-        let worker_cpu = std::mem::take(&mut run.worker_cpu);
+        let signs = std::mem::take(&mut run.signs);
         let traced = run.tracing.is_some();
         drop(run);
         // A threshold that ends the run does no less than its whole work.
@@ -206,7 +213,7 @@ impl Prepared {
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
-                worker_cpu,
+                signs,
             }),
         });
     }
@@ -223,8 +230,8 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
-    /// Of the last phase.
-    worker_cpu: Vec<f64>,
+    /// Of the load.
+    signs: Signs,
     gate: Gate,
     /// Set when the gate is closed.
     aborted: StopFlag,
@@ -326,11 +333,16 @@ impl<T: FnMut(Event)> Run<'_, T> {
             gate: &mut self.gate,
             alone: ScenarioStats::default(),
             tell: &mut *self.tell,
+            vitals: None,
         };
         let stop = || stop.is_set() || aborted.is_set() || facts.misconfiguration.get().is_some();
-        let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
-        self.worker_cpu = worker_cpu;
-        (ended, told.alone)
+        let (ended, workers) = engine::run(&plan, &stop, &mut told);
+        let Told { alone, vitals, .. } = told;
+        if phase == Phase::Load {
+            let seen = vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..seen };
+        }
+        (ended, alone)
     }
 
     fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {

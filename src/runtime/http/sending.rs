@@ -1,5 +1,6 @@
 //! A request on its way: hop by hop, each measured, until there is a response or an error.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http::header::{COOKIE, HeaderName, HeaderValue};
@@ -65,10 +66,14 @@ impl Ready<'_> {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
             }
-            let step = measured.name.to_string();
-            let Some(ended) = vu.timer().within(left, vu.transport().exchange(&outgoing)).await else {
+            // Pinned here, where it is made: handed over as a value it would be copied, and it is large.
+            let ended = {
+                let exchange = pin!(vu.transport().exchange(&outgoing, &mut measured.progress));
+                vu.timer().within(left, exchange).await
+            };
+            let Some(ended) = ended else {
                 measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-                return Err(RequestError::Timeout { step, after: timeout }.into());
+                return Err(RequestError::Timeout { step: measured.name.to_string(), after: timeout }.into());
             };
             let arrived = ended.and_then(|mut received| {
                 cookies::keep(vu, &outgoing.url, &received.headers);
@@ -89,7 +94,7 @@ impl Ready<'_> {
             let (redirect, received) = arrived.map_err(|source| {
                 let class = source.class();
                 measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
-                RequestError::Transport { step, class, source }
+                RequestError::Transport { step: measured.name.to_string(), class, source }
             })?;
             let status = received.status.as_u16();
             // What the author expects is the last status; a redirect that is followed did what it should.

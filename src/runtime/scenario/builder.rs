@@ -13,7 +13,7 @@ use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use super::load::Extent;
 use super::measures::Measures;
 use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
-use crate::model::plan::{ReferencePlan, ScenarioInfo};
+use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
 use crate::runtime::data::{Data, Feeder, SharedBy};
 use crate::runtime::error::Result;
@@ -39,6 +39,10 @@ pub struct Scenario {
     pub(crate) requests: RequestDefaults,
     /// Feeders that are read before the load.
     pub(crate) data: Vec<Box<dyn Data>>,
+    /// Of a mix.
+    pub(super) flows: Vec<FlowInfo>,
+    /// What is wrong with the mix.
+    pub(super) fault: Option<String>,
     pub(crate) measures: Measures,
 }
 
@@ -173,7 +177,7 @@ impl<T: Send + Sync + 'static, S: 'static> Stateful<T, S> {
 }
 
 impl Scenario {
-    fn new(name: Cow<'static, str>, flow: Arc<dyn Flow>) -> Self {
+    pub(super) fn new(name: Cow<'static, str>, flow: Arc<dyn Flow>) -> Self {
         Self {
             name: name.into_owned(),
             flow,
@@ -186,6 +190,8 @@ impl Scenario {
             graceful_ramp_down: DEFAULT_GRACE,
             requests: RequestDefaults::default(),
             data: Vec::new(),
+            flows: Vec::new(),
+            fault: None,
             measures: Measures::default(),
         }
     }
@@ -229,12 +235,23 @@ impl Scenario {
         self
     }
 
+    /// Whether nothing but its name, its code and its data has been said.
+    pub(super) fn has_only_its_flow(&self) -> bool {
+        let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
+        (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
+            && self.requests == bare.requests
+            && self.info() == bare.info()
+    }
+
     /// What the scenario says of itself, or what is wrong with it.
     pub(crate) fn info(&self) -> Result<ScenarioInfo, String> {
         if self.name.is_empty()
             || !self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
         {
             return Err(format!("`{}` is no scenario name; use letters, digits, `_` and `-`", self.name));
+        }
+        if let Some(fault) = &self.fault {
+            return Err(format!("scenario `{}`: {fault}", self.name));
         }
         let load = self.model().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         if let Some(problem) = &self.measures.problem {
@@ -245,6 +262,7 @@ impl Scenario {
             load,
             timing: self.timing.clone(),
             reference: self.reference,
+            flows: self.flows.clone(),
             thresholds: self.measures.thresholds.clone(),
             declared: self.measures.declared.clone(),
         };

@@ -5,6 +5,7 @@ mod flow;
 mod limit;
 mod load;
 mod measures;
+mod mix;
 mod pause;
 mod requests;
 mod step;
@@ -13,6 +14,7 @@ mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
 pub use limit::{Limit, limit};
+pub use mix::mix;
 pub use pause::Pause;
 pub use vu::Vu;
 

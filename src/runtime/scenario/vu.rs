@@ -78,6 +78,8 @@ pub struct Vu {
     /// Rows that the user has drawn.
     draws: Cell<u64>,
     current: RefCell<Current>,
+    /// Which flow of a mix the iteration is.
+    flow: RefCell<Option<Arc<str>>>,
     cookies: RefCell<Jar>,
     transport: Transport,
     timer: Timer,
@@ -101,6 +103,7 @@ impl Vu {
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
+            flow: RefCell::default(),
             cookies: RefCell::default(),
             transport: Transport::default(),
             timer: Timer::default(),
@@ -344,6 +347,14 @@ impl Vu {
     /// Puts the user into another place; gives back the one it was in.
     pub(crate) fn swap_current(&self, current: Current) -> Current {
         self.current.replace(current)
+    }
+
+    pub(crate) fn set_flow(&self, name: Arc<str>) {
+        self.flow.replace(Some(name));
+    }
+
+    pub(crate) fn take_flow(&self) -> Option<Arc<str>> {
+        self.flow.take()
     }
 
     pub(crate) fn next_iteration(&self) {

@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::metrics::v1 as otlp;
 use super::buffer::{Sample, Samples};
 use super::resource::{proto, text};
 use crate::model::latency::Latency;
+use crate::model::phases::HttpPhase;
 use crate::model::semconv;
 use crate::model::stats::{Interval, ScenarioStats, StepKey, StepKind};
 
@@ -85,6 +86,9 @@ struct Points {
     start_ns: u64,
     now_ns: u64,
     request_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    sent_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    phases: Vec<otlp::ExponentialHistogramDataPoint>,
+    retries: Vec<otlp::NumberDataPoint>,
     step_duration: Vec<otlp::ExponentialHistogramDataPoint>,
     iteration_duration: Vec<otlp::ExponentialHistogramDataPoint>,
     iteration_response: Vec<otlp::ExponentialHistogramDataPoint>,
@@ -149,6 +153,17 @@ impl Points {
         for (class, count) in &stats.error_types {
             let point = self.number(&attributes, &[text("error.type", class)], *count);
             self.requests.push(point);
+        }
+        if stats.retries > 0 {
+            let point = self.number(&attributes, &[], stats.retries);
+            self.retries.push(point);
+        }
+        let sent = self.histogram(attributes.clone(), &stats.duration, std::iter::empty());
+        self.sent_duration.push(sent);
+        for phase in HttpPhase::ALL.into_iter().filter(|phase| stats.phases.has(*phase)) {
+            let of_phase = [&attributes[..], &[text(semconv::HTTP_PHASE, phase.name())]].concat();
+            let point = self.histogram(of_phase, &stats.phase(phase), std::iter::empty());
+            self.phases.push(point);
         }
         if let Some((method, template)) = method_and_template(&key.name) {
             attributes.extend([text("http.request.method", method), text("url.template", template)]);
@@ -229,6 +244,24 @@ impl Points {
                 "s",
                 "Expected responses: from send to the last byte of the body.",
                 histogram(self.request_duration),
+            ),
+            metric(
+                "loadtest.http.duration",
+                "s",
+                "Expected responses: from the first byte sent to the last received, without connecting.",
+                histogram(self.sent_duration),
+            ),
+            metric(
+                "loadtest.http.phase.duration",
+                "s",
+                "Expected responses: each phase, 0 where there was none.",
+                histogram(self.phases),
+            ),
+            metric(
+                "loadtest.http.retries",
+                "{request}",
+                "Requests that were sent again because the connection was closed before an answer came.",
+                sum(self.retries),
             ),
             metric(
                 "loadtest.step.duration",

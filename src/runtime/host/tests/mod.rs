@@ -28,6 +28,7 @@ mod arrivals;
 mod batches;
 mod cookies;
 mod data;
+mod mixes;
 mod pitfalls;
 mod requests;
 mod runs;
