@@ -49,6 +49,7 @@ fn a_secret_is_found_in_no_file_and_no_output() {
     assert!(read("services/vault.log").contains("request POST /login"), "{}", read("services/vault.log"));
     assert!(read("spans.otlp.jsonl").contains("db.query.text"), "{}", read("spans.otlp.jsonl"));
     assert!(ended.stdout.contains("POST /login"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("used *** and ***"), "{}", ended.stdout);
     assert!(ended.stdout.contains("http_req") || ended.stdout.contains("failed"), "{}", ended.stdout);
 
     let mut places = found_in_folder(&folder);

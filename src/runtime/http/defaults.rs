@@ -4,7 +4,7 @@ use super::status::StatusSet;
 use super::transport::MOST_REDIRECTS;
 
 /// Holds for each request that says nothing else.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestDefaults {
     pub(crate) expected: StatusSet,
     pub(crate) max_redirects: u32,

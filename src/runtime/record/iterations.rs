@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Shard, WorkEnd};
-use crate::model::stats::DropCause;
+use crate::model::stats::{DropCause, FlowStats};
 
 impl Shard {
     pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration) {
@@ -28,6 +28,23 @@ impl Shard {
         }
         stats.iterations += 1;
         stats.iteration.record(took);
+    }
+
+    /// The same iteration once more, under the name of the flow of a mix that it was.
+    pub(crate) fn flow(&mut self, slot: usize, name: &str, end: &WorkEnd) {
+        let flows = &mut self.scenarios[slot].stats.flows;
+        if !flows.contains_key(name) {
+            flows.insert(name.to_owned(), FlowStats::default());
+        }
+        let Some(stats) = flows.get_mut(name) else { return };
+        match end {
+            WorkEnd::Interrupted => stats.interrupted_iterations += 1,
+            WorkEnd::Done => stats.iterations += 1,
+            WorkEnd::Failed(_) | WorkEnd::Panicked(_) => {
+                stats.iterations += 1;
+                stats.failed_iterations += 1;
+            }
+        }
     }
 
     /// How long after it was due an iteration of an open model began.

@@ -114,6 +114,7 @@ impl<'v> Iteration<'v> {
 
     fn end(&mut self, end: &WorkEnd) {
         self.ended = true;
+        let flow = self.vu.take_flow();
         let now = clock::now();
         let took = now.saturating_duration_since(self.started);
         if let Some(shard) = self.vu.shard() {
@@ -121,6 +122,9 @@ impl<'v> Iteration<'v> {
             shard.iteration(self.vu.slot(), end, took);
             if let Some(scheduled) = self.scheduled {
                 shard.response(self.vu.slot(), end, now.saturating_duration_since(scheduled));
+            }
+            if let Some(flow) = flow {
+                shard.flow(self.vu.slot(), &flow, end);
             }
         }
         self.vu.next_iteration();

@@ -84,8 +84,10 @@ impl Session {
             call.console.status("Receiving", &text);
         }
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
-        let specs =
-            services.iter().map(|service| spec(service, &executables)).collect::<Result<Vec<_>, _>>()?;
+        let specs = services
+            .iter()
+            .map(|service| spec(config, service, &executables))
+            .collect::<Result<Vec<_>, _>>()?;
         let data = folder.data().map_err(Problem::from)?;
         let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
         let expand = |url: &config::Sourced<String>| {
@@ -149,7 +151,11 @@ impl Session {
     }
 }
 
-fn spec(service: &config::Service, executables: &BTreeMap<String, PathBuf>) -> Result<ServiceSpec, Problem> {
+fn spec(
+    config: &Config,
+    service: &config::Service,
+    executables: &BTreeMap<String, PathBuf>,
+) -> Result<ServiceSpec, Problem> {
     let name = &service.name;
     let mut args = service.args.as_ref().map(|args| args.value.clone()).unwrap_or_default();
     let program = match &service.program {
@@ -171,7 +177,7 @@ fn spec(service: &config::Service, executables: &BTreeMap<String, PathBuf>) -> R
         name: name.clone(),
         program,
         args,
-        env: reveal(&format!("service.{name}.env"), &service.env)?,
+        env: config.service_env(service)?,
         dir: service.dir.as_ref().map(|dir| dir.value.clone()),
         port: service.port.as_ref().map(|port| port.value),
         ready: service.probe.as_ref().map(|probe| match probe.value.clone() {

@@ -1,9 +1,8 @@
 //! What the environment says: `LOADTEST_*`, and the standard variables of OpenTelemetry's exporters.
 
-use std::collections::BTreeMap;
-
 use percent_encoding::percent_decode_str;
 
+use super::Variables;
 use super::error::{ConfigError, nearest};
 use super::load::LoadSettings;
 use super::schema::{OtlpSettings, Settings};
@@ -11,9 +10,8 @@ use super::source::Sourced;
 use super::value::{Value, Values};
 use crate::model::duration;
 
-type Variables = BTreeMap<String, String>;
-
-const PREFIX: &str = "LOADTEST_";
+/// What the names of the tool's own variables begin with.
+pub(super) const PREFIX: &str = "LOADTEST_";
 const PROFILE: &str = "LOADTEST_PROFILE";
 const BASE_URL: &str = "LOADTEST_BASE_URL";
 const VUS: &str = "LOADTEST_VUS";
@@ -26,10 +24,11 @@ const SEED: &str = "LOADTEST_SEED";
 const TRACE: &str = "LOADTEST_TRACE";
 const REFERENCE: &str = "LOADTEST_REFERENCE";
 const OTLP_ENDPOINT: &str = "LOADTEST_OTLP_ENDPOINT";
+const WATCH: &str = "LOADTEST_WATCH";
 /// Makes a scenario binary run alone; it says nothing to the tool.
 const RUN: &str = "LOADTEST_RUN";
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     PROFILE,
     BASE_URL,
     VUS,
@@ -42,6 +41,7 @@ const KNOWN: [&str; 13] = [
     TRACE,
     REFERENCE,
     OTLP_ENDPOINT,
+    WATCH,
     RUN,
 ];
 
@@ -71,6 +71,7 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
     let mut settings = Settings {
         base_url: parsed(variables, BASE_URL, |text| Ok(text.to_owned()))?,
         trace: parsed(variables, TRACE, str::parse)?,
+        watch: parsed(variables, WATCH, |text| text.split(',').map(|word| word.trim().parse()).collect())?,
         seed: parsed(variables, SEED, number)?,
         load,
         ..Settings::default()

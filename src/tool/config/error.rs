@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::source::Source;
+use super::value::Origin;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
@@ -36,8 +37,12 @@ pub(crate) enum ConfigError {
     UnknownProfile { name: String, at: Box<Source>, nearest: Option<String>, known: Vec<String> },
     #[error("{at}: service `{name}`: {message}")]
     Service { at: Source, name: String, message: String },
-    #[error("{at}: `{key}` is to be taken from the variable {variable}, which is not set")]
-    SecretNotSet { at: Source, key: String, variable: String },
+    #[error("{at}: `{key}` is to be taken from {from}, {why}")]
+    NoSecret { at: Box<Source>, key: String, from: Origin, why: String },
+    #[error("{}:{line}: {message}", path.display())]
+    Dotenv { path: PathBuf, line: usize, message: String },
+    #[error("{at}: `env-file`: there is no file {}", path.display())]
+    NoEnvFile { at: Source, path: PathBuf },
 }
 
 fn meant(nearest: Option<&str>) -> String {

@@ -2,9 +2,11 @@
 //!
 //! [`resolve`] is pure. [`load()`] reads the files and the environment for it.
 
+mod dotenv;
 mod env;
 mod error;
 mod load;
+mod outside;
 mod reader;
 mod render;
 mod schema;
@@ -29,14 +31,19 @@ use crate::model::load::{LoadOverride, Rate, Stage};
 use crate::model::plan::{ReferencePlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::sys;
+use crate::tool::usage::Target;
 use reader::Document;
 use schema::{DEFAULT_PROFILE, FileSettings, OtlpSettings, Settings};
+use value::reveal_templates;
 
 /// How many runs are kept, unless the configuration says otherwise.
 const KEEP_RUNS: usize = 50;
 
 /// The name in [`Config::overrides`] that stands for every scenario without one of its own.
 const EVERY_SCENARIO: &str = "*";
+
+/// The process's environment.
+type Variables = BTreeMap<String, String>;
 
 /// What the command line says.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +52,8 @@ pub(crate) struct Flags {
     pub(crate) base_url: Option<String>,
     /// `-e KEY=VALUE`, split.
     pub(crate) env: Vec<(String, String)>,
+    /// No `.env` is read.
+    pub(crate) no_env_file: bool,
     pub(crate) vus: Option<u32>,
     pub(crate) duration: Option<std::time::Duration>,
     pub(crate) iterations: Option<u64>,
@@ -54,6 +63,7 @@ pub(crate) struct Flags {
     pub(crate) seed: Option<u64>,
     pub(crate) trace: Option<TracePolicy>,
     pub(crate) no_reference: bool,
+    pub(crate) watch: Vec<Target>,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) no_otlp: bool,
 }
@@ -63,11 +73,18 @@ pub(crate) struct Flags {
 pub(crate) struct Config {
     pub(crate) profile: Option<Sourced<String>>,
     pub(crate) base_url: Option<Sourced<String>>,
+    /// In place of the `.env` files; from the workspace root.
+    pub(crate) env_file: Option<Sourced<String>>,
+    /// For scenarios.
     pub(crate) env: Values,
+    /// For scenarios and services.
+    pub(crate) secrets: Values,
     pub(crate) trace: Sourced<TracePolicy>,
     /// Decides about everything random that is to come again.
     pub(crate) seed: Option<Sourced<u64>>,
     pub(crate) keep_runs: Sourced<usize>,
+    /// Processes whose use of the host is told, beside the services and the generator.
+    pub(crate) watch: Option<Sourced<Vec<Target>>>,
     pub(crate) reference: ReferenceSettings,
     /// Where else traces go.
     pub(crate) otlp_traces: Option<OtlpTarget>,
@@ -98,7 +115,8 @@ pub(crate) struct ConfigFile {
     pub(crate) text: String,
 }
 
-/// Reads the workspace's file and the package's, and resolves them with the process's environment and `flags`.
+/// Reads the workspace's file and the package's, resolves them with the process's environment and `flags`, and takes in what
+/// they refer to.
 pub(crate) fn load(
     workspace_root: &Path,
     package_folder: Option<&Path>,
@@ -109,7 +127,15 @@ pub(crate) fn load(
     if let Some(folder) = package_folder.filter(|folder| *folder != workspace_root) {
         files.extend(read_file(workspace_root, folder)?);
     }
-    resolve(&files, &sys::env::vars().collect(), flags)
+    let variables = sys::env::vars().collect();
+    let mut config = resolve(&files, &variables, flags)?;
+    let dotenv = if flags.no_env_file {
+        outside::Dotenv::new()
+    } else {
+        outside::read_dotenv(workspace_root, package_folder, &config, &variables)?
+    };
+    config.take_in(&dotenv, &variables, |path| outside::read_secret(workspace_root, path));
+    Ok(config)
 }
 
 fn read_file(workspace_root: &Path, folder: &Path) -> Result<Option<ConfigFile>, ConfigError> {
@@ -135,7 +161,7 @@ fn read_file(workspace_root: &Path, folder: &Path) -> Result<Option<ConfigFile>,
 /// profile asked for, again in the order of the files; then the environment; then the flags.
 pub(crate) fn resolve(
     files: &[ConfigFile],
-    variables: &BTreeMap<String, String>,
+    variables: &Variables,
     flags: &Flags,
 ) -> Result<Config, ConfigError> {
     let profile = match &flags.profile {
@@ -167,7 +193,9 @@ pub(crate) fn resolve(
     settings.lay_over(env::otel(variables)?);
     settings.lay_over(env::settings(variables)?);
     settings.lay_over(flag_settings(flags)?);
-    complete(settings, profile, variables, flags.no_otlp)
+    let mut config = complete(settings, profile, flags.no_otlp)?;
+    config.take_in(&outside::Dotenv::new(), variables, |_| Err("which was not read".to_owned()));
+    Ok(config)
 }
 
 fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
@@ -186,6 +214,7 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         base_url: flags.base_url.clone().map(|it| Sourced::flag(it, "--base-url")),
         env: flags.env.iter().map(value).collect(),
         trace: flags.trace.map(|it| Sourced::flag(it, "--trace")),
+        watch: (!flags.watch.is_empty()).then(|| Sourced::flag(flags.watch.clone(), "--watch")),
         seed: flags.seed.map(|it| Sourced::flag(it, "--seed")),
         load,
         ..Settings::default()
@@ -196,28 +225,28 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
 }
 
 fn complete(
-    mut settings: Settings,
+    settings: Settings,
     profile: Option<Sourced<String>>,
-    variables: &BTreeMap<String, String>,
     no_otlp: bool,
 ) -> Result<Config, ConfigError> {
-    value::look_up(&mut settings.env, variables);
-    value::look_up(&mut settings.otlp.headers, variables);
     let target = |signal| (!no_otlp).then(|| otlp_target(&settings.otlp, signal)).flatten();
     Ok(Config {
         profile,
         otlp_traces: target(settings.otlp_traces),
         otlp_metrics: target(settings.otlp_metrics),
         base_url: settings.base_url,
+        env_file: settings.env_file,
         env: settings.env,
+        secrets: settings.secrets,
         trace: settings.trace.unwrap_or(Sourced::new(TracePolicy::default(), Source::Default)),
         seed: settings.seed,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
+        watch: settings.watch,
         reference: settings.reference,
         services: settings
             .services
             .into_iter()
-            .map(|service| service.complete(variables))
+            .map(service::ServiceSettings::complete)
             .collect::<Result<_, _>>()?,
         load: settings.load,
         scenarios: settings.scenarios,
@@ -267,15 +296,41 @@ impl Config {
         Some(plan)
     }
 
+    pub(crate) fn watched(&self) -> &[Target] {
+        self.watch.as_ref().map_or(&[], |watch| watch.value.as_slice())
+    }
+
     /// What `vu.env(key)` answers. A secret whose variable is not set is an error.
     pub(crate) fn scenario_env(&self) -> Result<BTreeMap<String, String>, ConfigError> {
-        reveal("env", &self.env)
+        let mut values = self.secrets.clone();
+        values.retain(|key, _| !self.env.contains_key(key));
+        let mut all = reveal("secrets", &values)?;
+        all.extend(reveal("env", &self.env)?);
+        Ok(all)
+    }
+
+    /// What is set in the environment of a service, as templates: the secrets, and over them its own.
+    pub(crate) fn service_env(&self, service: &Service) -> Result<BTreeMap<String, String>, ConfigError> {
+        let mut all = reveal_templates("secrets", &self.secrets)?;
+        all.extend(reveal_templates(&format!("service.{}.env", service.name), &service.env)?);
+        Ok(all)
+    }
+
+    /// Whether every secret that a run needs is there.
+    pub(crate) fn check_secrets(&self, with_services: bool) -> Result<(), ConfigError> {
+        self.scenario_env()?;
+        for target in self.otlp_traces.iter().chain(&self.otlp_metrics) {
+            reveal("otlp.headers", &target.headers)?;
+        }
+        let services = if with_services { self.services.as_slice() } else { &[] };
+        services.iter().try_for_each(|service| self.service_env(service).map(drop))
     }
 
     /// Every secret value that is known, for masking it wherever it could be written.
     pub(crate) fn secrets(&self) -> Secrets {
         let targets = self.otlp_traces.iter().chain(&self.otlp_metrics).map(|target| &target.headers);
-        let tables = self.services.iter().map(|service| &service.env).chain([&self.env]).chain(targets);
+        let tables =
+            self.services.iter().map(|service| &service.env).chain([&self.env, &self.secrets]).chain(targets);
         tables.flat_map(value::secrets).collect()
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::load::LoadSettings;
 use super::service::{Probe, Program, Service};
 use super::source::{Source, Sourced};
-use super::value::{MASK, Value, Values};
+use super::value::{MASK, Origin, Value, Values, names_a_secret};
 use super::{Config, EVERY_SCENARIO, OtlpTarget};
 use crate::model::duration;
 use crate::model::load::Stage;
@@ -57,10 +57,15 @@ fn entries(config: &Config) -> Vec<Entry<'_>> {
     let mut list = List::default();
     list.optional("profile", config.profile.as_ref(), |name| name.as_str().into());
     list.optional("base-url", config.base_url.as_ref(), |url| masked_url(url).into());
+    list.optional("env-file", config.env_file.as_ref(), |path| path.as_str().into());
     list.values("env", &config.env, Show::Plain);
+    list.values("secrets", &config.secrets, Show::Plain);
     list.add("trace", &config.trace, |policy| trace_text(*policy).into());
     list.optional("seed", config.seed.as_ref(), |seed| (*seed).into());
     list.add("keep-runs", &config.keep_runs, |runs| (*runs).into());
+    list.optional("watch", config.watch.as_ref(), |targets| {
+        targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ").into()
+    });
     list.optional("reference.iterations", config.reference.iterations.as_ref(), |count| (*count).into());
     list.optional("reference.at-most", config.reference.at_most.as_ref(), |it| duration_text(*it).into());
     if config.otlp_traces == config.otlp_metrics {
@@ -118,9 +123,19 @@ impl<'a> List<'a> {
         for (key, entry) in values {
             self.add(format!("{table}.{key}"), entry, |value| match value {
                 Value::Plain(text) if show == Show::Plain && !names_a_secret(key) => masked_url(text).into(),
-                Value::Plain(_) => MASK.into(),
-                Value::Secret { variable, value: Some(_) } => format!("{MASK} (from {variable})").into(),
-                Value::Secret { variable, value: None } => format!("not set (from {variable})").into(),
+                Value::Plain(_) | Value::Dotenv(_) => MASK.into(),
+                Value::Secret { from, value } => {
+                    let shown = match (value, from) {
+                        (Ok(_), _) => MASK,
+                        (Err(_), Origin::Variable(_)) => "not set",
+                        (Err(_), Origin::File(_)) => "not read",
+                    };
+                    let from = match from {
+                        Origin::Variable(name) => name,
+                        Origin::File(path) => path,
+                    };
+                    format!("{shown} (from {from})").into()
+                }
             });
         }
     }
@@ -166,15 +181,6 @@ impl<'a> List<'a> {
         self.optional(key("rate"), load.rate.as_ref(), |rate| rate.to_string().into());
         self.optional(key("max-vus"), load.max_vus.as_ref(), |vus| (*vus).into());
     }
-}
-
-/// Whether a variable's name says that its value is not for others' eyes.
-fn names_a_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["authorization", "cookie", "credential", "passw", "secret", "token"]
-        .iter()
-        .any(|word| name.contains(word))
-        || name.split(['-', '_', '.']).any(|word| matches!(word, "key" | "apikey" | "pwd"))
 }
 
 /// The URL with its user, password and query values masked.

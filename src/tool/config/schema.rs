@@ -9,9 +9,10 @@ use super::load::LoadSettings;
 use super::reader::{Document, Field, Section};
 use super::service::{self, ServiceSettings, read_services};
 use super::source::{Sourced, replace};
-use super::value::{Value, Values};
+use super::value::{Origin, Value, Values};
 use crate::model::duration;
 use crate::model::plan::TracePolicy;
+use crate::tool::usage::Target;
 
 /// The profile whose keys count as if they stood at the top of their file.
 pub(super) const DEFAULT_PROFILE: &str = "default";
@@ -22,9 +23,14 @@ pub(super) struct Settings {
     pub(super) base_url: Option<Sourced<String>>,
     /// What `vu.env(key)` answers.
     pub(super) env: Values,
+    /// What scenarios and services get, and nobody sees.
+    pub(super) secrets: Values,
+    /// Instead of `.env`; from the workspace root.
+    pub(super) env_file: Option<Sourced<String>>,
     pub(super) trace: Option<Sourced<TracePolicy>>,
     pub(super) seed: Option<Sourced<u64>>,
     pub(super) keep_runs: Option<Sourced<usize>>,
+    pub(super) watch: Option<Sourced<Vec<Target>>>,
     pub(super) reference: ReferenceSettings,
     pub(super) otlp: OtlpSettings,
     /// What speaks of one signal only, and wins over `otlp` for it.
@@ -81,10 +87,15 @@ impl Settings {
     /// Lays `upper` over this.
     pub(super) fn lay_over(&mut self, upper: Self) {
         replace(&mut self.base_url, upper.base_url);
+        // A secret in a higher layer is not hidden by a plain value in a lower one.
+        self.env.retain(|key, _| !upper.secrets.contains_key(key));
         self.env.extend(upper.env);
+        self.secrets.extend(upper.secrets);
+        replace(&mut self.env_file, upper.env_file);
         replace(&mut self.trace, upper.trace);
         replace(&mut self.seed, upper.seed);
         replace(&mut self.keep_runs, upper.keep_runs);
+        replace(&mut self.watch, upper.watch);
         replace(&mut self.reference.iterations, upper.reference.iterations);
         replace(&mut self.reference.at_most, upper.reference.at_most);
         if upper.otlp.endpoint.is_some() {
@@ -162,12 +173,23 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
     let mut settings = Settings {
         base_url: section.get("base-url").map(|field| field.string()).transpose()?,
         env: section.get("env").map(read_values).transpose()?.unwrap_or_default(),
+        secrets: section.get("secrets").map(read_secrets).transpose()?.unwrap_or_default(),
+        env_file: section.get("env-file").map(|field| field.string()).transpose()?,
         trace: section.get("trace").map(|field| field.parsed(str::parse)).transpose()?,
         seed: section.get("seed").map(|field| field.integer()).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
+        watch: section.get("watch").map(|field| field.words(str::parse)).transpose()?,
         otlp: section.get("otlp").map(read_otlp).transpose()?.unwrap_or_default(),
         ..Settings::default()
     };
+    if let Some((key, secret)) = settings.secrets.iter().find(|(key, _)| settings.env.contains_key(*key)) {
+        let message = "`env` has it, too; keep one of them".to_owned();
+        return Err(ConfigError::Invalid {
+            at: secret.source.clone(),
+            key: format!("secrets.{key}"),
+            message,
+        });
+    }
     if let Some(services) = section.get("service") {
         settings.services = read_services(services.sections()?)?;
     }
@@ -215,20 +237,13 @@ fn read_otlp(field: Field<'_>) -> Result<OtlpSettings, ConfigError> {
     Ok(otlp)
 }
 
-/// Reads a table of strings and of secrets, `{ env = "VARIABLE" }`.
+/// Reads a table of strings and of secrets.
 pub(super) fn read_values(field: Field<'_>) -> Result<Values, ConfigError> {
     let mut values = Values::new();
     for (key, field) in field.entries()? {
-        if key.is_empty() || key.contains(['=', '\0']) {
-            return Err(field.invalid("this cannot be a name: it is empty, or has `=` or NUL in it"));
-        }
+        check_name(key, &field)?;
         let value = if field.is_table() {
-            let source = field.source();
-            let missing = field.invalid("a secret is written { env = \"VARIABLE\" }");
-            let secret = field.section()?;
-            let variable = secret.get("env").ok_or(missing)?.string()?.value;
-            secret.finish()?;
-            Sourced::new(Value::Secret { variable, value: None }, source)
+            read_secret(field)?
         } else {
             let Sourced { value, source } = field.string()?;
             Sourced::new(Value::Plain(value), source)
@@ -236,4 +251,41 @@ pub(super) fn read_values(field: Field<'_>) -> Result<Values, ConfigError> {
         values.insert(key.to_owned(), value);
     }
     Ok(values)
+}
+
+/// Reads a table of secrets alone: what is written plainly is none.
+fn read_secrets(field: Field<'_>) -> Result<Values, ConfigError> {
+    let mut values = Values::new();
+    for (key, field) in field.entries()? {
+        check_name(key, &field)?;
+        if !field.is_table() {
+            return Err(
+                field.invalid(format!("what stands here is no secret any more; {HOW_TO_WRITE_SECRETS}"))
+            );
+        }
+        values.insert(key.to_owned(), read_secret(field)?);
+    }
+    Ok(values)
+}
+
+const HOW_TO_WRITE_SECRETS: &str = "a secret is written { env = \"VARIABLE\" } or { file = \"PATH\" }";
+
+fn check_name(name: &str, field: &Field<'_>) -> Result<(), ConfigError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(field.invalid("this cannot be a name: it is empty, or has `=` or NUL in it"));
+    }
+    Ok(())
+}
+
+fn read_secret(field: Field<'_>) -> Result<Sourced<Value>, ConfigError> {
+    let source = field.source();
+    let unclear = field.invalid(HOW_TO_WRITE_SECRETS);
+    let secret = field.section()?;
+    let origin = match (secret.get("env"), secret.get("file")) {
+        (Some(variable), None) => Origin::Variable(variable.string()?.value),
+        (None, Some(path)) => Origin::File(path.string()?.value),
+        _ => return Err(unclear),
+    };
+    secret.finish()?;
+    Ok(Sourced::new(Value::secret(origin), source))
 }

@@ -1,13 +1,12 @@
 //! Services under test: what layers say of them, merged by name.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Section;
 use super::schema::read_values;
 use super::source::{Source, Sourced, replace};
-use super::value::{Values, look_up};
+use super::value::Values;
 use crate::model::duration;
 
 /// How long a service may take until it is ready, unless it says otherwise.
@@ -127,8 +126,8 @@ impl ServiceSettings {
         replace(&mut self.port, upper.port);
     }
 
-    /// The service as all layers together say it, its secrets looked up in `variables`.
-    pub(super) fn complete(self, variables: &BTreeMap<String, String>) -> Result<Service, ConfigError> {
+    /// The service as all layers together say it.
+    pub(super) fn complete(self) -> Result<Service, ConfigError> {
         let program = match (self.bin.clone(), self.command.clone()) {
             (Some(bin), _) => {
                 Program::Bin { bin, package: self.package.clone(), features: self.features.clone() }
@@ -151,13 +150,11 @@ impl ServiceSettings {
                 self.wrong("has a `ready` with a timeout and nothing to wait for; add http, tcp or log")
             );
         }
-        let mut env = self.env;
-        look_up(&mut env, variables);
         Ok(Service {
             name: self.name,
             program,
             args: self.args,
-            env,
+            env: self.env,
             dir: self.dir,
             probe: self.probe,
             ready_timeout: self.ready_timeout.unwrap_or(Sourced::new(READY_TIMEOUT, Source::Default)),

@@ -15,6 +15,8 @@ pub(crate) enum Source {
     File { path: PathBuf, line: usize },
     /// A named profile of a configuration file.
     Profile { name: String, path: PathBuf, line: usize },
+    /// A `.env` file.
+    EnvFile { path: PathBuf, line: usize },
     /// An environment variable.
     Env { name: &'static str },
     /// A command-line flag.
@@ -25,7 +27,9 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line } | Self::EnvFile { path, line } => {
+                write!(f, "{}:{line}", path.display())
+            }
             Self::Profile { name, path, line } => write!(f, "{}:{line} (profile {name})", path.display()),
             Self::Env { name } | Self::Flag { name } => f.write_str(name),
         }

@@ -87,10 +87,12 @@ fn a_mistake_in_a_file_is_named_with_its_place() {
         ),
         ("[profile.default.reference]\niterations = 1", "a scenario's own code wins over this"),
         (
-            "[env]\nKEY = { file = 'x' }",
-            "loadtest.toml:2: `env.KEY`: a secret is written { env = \"VARIABLE\" }",
+            "[env]\nKEY = { }",
+            "loadtest.toml:2: `env.KEY`: a secret is written { env = \"VARIABLE\" } or { file = \"PATH\" }",
         ),
-        ("[env]\nKEY = { env = 'X', file = 'x' }", "loadtest.toml:2:20: unknown key `env.KEY.file`"),
+        ("[env]\nKEY = { env = 'X', file = 'x' }", "loadtest.toml:2: `env.KEY`: a secret is written"),
+        ("[env]\nKEY = { env = 'X', fil = 'x' }", "loadtest.toml:2:20: unknown key `env.KEY.fil`"),
+        ("[secrets]\nKEY = 'x'", "loadtest.toml:2: `secrets.KEY`: what stands here is no secret any more"),
         ("[env]\n'A=B' = 'x'", "loadtest.toml:2: `env.A=B`: this cannot be a name"),
         (
             "[profile.ci.scenario.a]\nvus = 1\nstages = ['1s:1']",
