@@ -3,6 +3,7 @@
 pub(crate) mod arrivals;
 pub(crate) mod duration;
 pub(crate) mod event;
+pub(crate) mod flow;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::duration;
+use super::flow::FlowInfo;
 use super::id::{RunId, TracePrefix};
 use super::load::{LoadModel, LoadOverride, Timing};
 use super::secret::Secrets;
@@ -116,13 +117,6 @@ pub(crate) struct ScenarioInfo {
     pub(crate) flows: Vec<FlowInfo>,
     /// (metric, expression) as written; they were valid when the listing was made.
     pub(crate) thresholds: Vec<ThresholdText>,
-}
-
-/// One of the flows that a scenario mixes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FlowInfo {
-    pub(crate) name: String,
-    pub(crate) weight: u32,
 }
 
 impl ScenarioInfo {

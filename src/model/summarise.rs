@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Warning;
+use super::flow::FlowInfo;
 use super::id::RunId;
-use super::plan::{FlowInfo, ScenarioInfo};
+use super::plan::ScenarioInfo;
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
@@ -366,9 +367,9 @@ fn rfc3339(unix_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::flow::FlowStats;
     use super::super::plan::ThresholdText;
     use super::super::sample;
-    use super::super::stats::FlowStats;
     use super::super::verdict::Verdict;
     use super::*;
 

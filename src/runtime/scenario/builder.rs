@@ -11,10 +11,11 @@ use std::time::Duration;
 use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use super::load::Extent;
+use crate::model::flow::FlowInfo;
 use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
-use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
+use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
-use crate::runtime::data::{Data, Feeder, SharedBy};
+use crate::runtime::data::{Data, Feeder, SharedBy, UsersOfData};
 use crate::runtime::error::Result;
 use crate::runtime::http::RequestDefaults;
 
@@ -272,6 +273,11 @@ impl Scenario {
                 .map_err(|why| format!("scenario `{}`: threshold ({metric}, {expression}): {why}", self.name))
         };
         self.thresholds.iter().map(parse).collect()
+    }
+
+    /// At most `users` of it, and the feeders that they take rows from.
+    pub(crate) fn users_of_data(&self, users: u32) -> UsersOfData<'_> {
+        UsersOfData { scenario: &self.name, users, data: &self.data }
     }
 
     /// What the scenario says of itself, or what is wrong with it.

@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::flow::{Flow, Shared, UserState};
 use super::{Scenario, Vu};
-use crate::model::plan::FlowInfo;
+use crate::model::flow::FlowInfo;
 use crate::runtime::error::{Error, Result};
 
 /// How many iterations a cycle may have. All of it is laid out beforehand.
