@@ -16,9 +16,9 @@ mod tool;
 pub use runtime::data::{Feeder, csv, json, rows};
 pub use runtime::error::{Error, Result};
 pub use runtime::host::main;
-pub use runtime::http::{Cookies, Request, Response, StatusSet};
+pub use runtime::http::{Batch, Cookies, Form, Request, Response, StatusSet};
 pub use runtime::scenario::{
-    Pause, Scenario, Stage, Stateful, Vu, millis, mins, mix, scenario, secs, stage, stateful,
+    Limit, Pause, Scenario, Stage, Stateful, Vu, limit, millis, mins, mix, scenario, secs, stage, stateful,
 };
 pub use runtime::telemetry::author::tracing_layer;
 /// What [`main`] returns.
@@ -27,7 +27,7 @@ pub use std::process::ExitCode;
 /// Everything that a scenario usually needs.
 pub mod prelude {
     pub use super::{
-        Feeder, Result, Scenario, Vu, csv, json, millis, mins, mix, scenario, secs, stage, stateful,
+        Feeder, Result, Scenario, Vu, csv, json, limit, millis, mins, mix, scenario, secs, stage, stateful,
     };
     pub use std::time::Duration;
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::ScenarioInfo;
+use super::health::Signs;
+use super::plan::{ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase};
 
 /// From the scenario process to the tool.
@@ -14,12 +15,25 @@ pub(crate) enum Event {
     PhaseStarted { phase: Phase, scenarios: Vec<String>, unix_ns: u64 },
     /// What was measured in the last second (a phase's last interval may be shorter).
     Interval(Interval),
+    /// A threshold ends the run: it failed, and is one that is to.
+    Aborted(Aborted),
     /// A doubt about the measurement or a word of advice.
     Warning(Warning),
     /// The load could not be run: a setup failed, or the plan cannot be carried out.
     Failed(Failure),
     /// Everything was measured and exported; the process ends now.
     Finished(Finished),
+}
+
+/// Which threshold ended the run, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Aborted {
+    pub(crate) scenario: String,
+    pub(crate) threshold: ThresholdText,
+    /// From the start of the load.
+    pub(crate) at_ms: u64,
+    /// What was observed then, for people.
+    pub(crate) text: String,
 }
 
 /// A doubt about a measurement, with advice. Codes are stable names.
@@ -53,7 +67,7 @@ pub(crate) enum FailureKind {
 }
 
 /// The last word of a scenario process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Finished {
     /// The load was cut short by a stop from outside.
@@ -62,7 +76,6 @@ pub(crate) struct Finished {
     /// Spans that found the export queue full or could not be delivered.
     pub(crate) spans_dropped: u64,
     pub(crate) metrics_failed: u64,
-    /// For each worker thread of the load, the part of its life that it had a CPU, 0 to 1; empty where the OS does
-    /// not tell.
-    pub(crate) worker_cpu: Vec<f64>,
+    /// What the process saw of itself during the load.
+    pub(crate) signs: Signs,
 }

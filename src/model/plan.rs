@@ -1,10 +1,12 @@
 //! What the tool tells a scenario process, and what a scenario process can tell of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::custom::MetricKind;
 use super::duration;
 use super::flow::FlowInfo;
 use super::id::{RunId, TracePrefix};
@@ -115,8 +117,21 @@ pub(crate) struct ScenarioInfo {
     /// Of a mix: its flows and their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) flows: Vec<FlowInfo>,
-    /// (metric, expression) as written; they were valid when the listing was made.
+    /// As written; they were valid when the listing was made.
     pub(crate) thresholds: Vec<ThresholdText>,
+    /// What thresholds may be on beyond the built-in.
+    #[serde(default)]
+    pub(crate) declared: Declared,
+}
+
+/// What a scenario says beforehand of its own metrics and tags, so that a threshold on one of them can be told from one
+/// that is misspelt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Declared {
+    pub(crate) metrics: BTreeMap<String, MetricKind>,
+    /// Names of tags.
+    pub(crate) tags: BTreeSet<String>,
 }
 
 impl ScenarioInfo {
@@ -127,10 +142,25 @@ impl ScenarioInfo {
 }
 
 /// A threshold as its author wrote it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ThresholdText {
     pub(crate) metric: String,
     pub(crate) expression: String,
+    /// It ends the run as soon as it fails.
+    #[serde(default)]
+    pub(crate) abort_on_fail: bool,
+    /// How long the load has to have run before it can end the run.
+    #[serde(default, with = "duration::text")]
+    pub(crate) delay_abort_eval: Duration,
+    /// Without samples it has not failed.
+    #[serde(default)]
+    pub(crate) allow_empty: bool,
+}
+
+impl fmt::Display for ThresholdText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.metric, self.expression)
+    }
 }
 
 #[cfg(test)]

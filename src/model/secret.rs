@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 use super::redact;
-use super::stats::{ErrorTally, Interval, ScenarioStats};
+use super::stats::{ErrorTally, Interval, ScenarioStats, Series};
 
 /// What stands where a secret stood.
 pub(crate) const MASK: &str = "***";
@@ -80,7 +80,7 @@ impl Secrets {
             Event::Warning(warning) => warning.message = self.mask_message(&warning.message),
             Event::Failed(failure) => failure.message = self.mask_message(&failure.message),
             Event::Interval(interval) => self.mask_interval(interval),
-            Event::Listing(_) | Event::PhaseStarted { .. } | Event::Finished(_) => {}
+            Event::Listing(_) | Event::PhaseStarted { .. } | Event::Aborted(_) | Event::Finished(_) => {}
         }
     }
 
@@ -99,6 +99,11 @@ impl Secrets {
         for (message, count) in errors.messages {
             stats.errors.add(&self.mask_message(&message), count);
         }
+        for series in stats.tagged.values_mut() {
+            if let Series::Iterations(iterations) = series {
+                self.mask_stats(iterations);
+            }
+        }
         if self.is_empty() {
             return;
         }
@@ -109,8 +114,10 @@ impl Secrets {
         }
         for (name, check) in std::mem::take(&mut stats.checks) {
             let own = stats.checks.entry(self.mask(name).into_owned()).or_default();
-            own.passes += check.passes;
-            own.fails += check.fails;
+            own.merge(check);
+        }
+        for (name, metric) in std::mem::take(&mut stats.metrics) {
+            stats.metrics.entry(self.mask(name).into_owned()).or_default().merge(&metric);
         }
     }
 }

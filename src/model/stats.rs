@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::custom::MetricStats;
+use super::event::Aborted;
 use super::flow::FlowStats;
 use super::latency::Latency;
+use super::phases::{HttpPhase, PhaseTimes, Phases};
 
 /// What kind of work a row measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -86,14 +89,43 @@ pub(crate) struct StepStats {
     /// Transport errors by class (`timeout`, `connect_refused`, …).
     pub(crate) error_types: BTreeMap<String, u64>,
     /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
+    /// First byte sent to last byte received, of the same requests. Requests only.
+    pub(crate) duration: Latency,
+    /// What the time of expected responses consists of.
+    #[serde(skip_serializing_if = "Phases::is_empty")]
+    pub(crate) phases: Phases,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
+    /// Requests that were sent once more, because the connection was closed before an answer came.
+    pub(crate) retries: u64,
+    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
+    /// server and are in no other count; their classes are in `error_types`.
+    pub(crate) generator_errors: u64,
 }
 
 impl StepStats {
+    /// Takes the times of an expected response in.
+    pub(crate) fn respond(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record(total);
+        self.duration.record(phases.duration());
+        self.phases.record(phases);
+    }
+
+    /// Takes in what was seen of a request that was cut off.
+    pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record_censored(total);
+        self.duration.record_censored(phases.duration());
+    }
+
+    /// How long the phase took, over the expected responses.
+    pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
+        self.phases.of(phase, self.duration.complete_count())
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
-        let untouched = self.count + self.interrupted == 0;
+        let untouched = self.count + self.interrupted + self.generator_errors == 0;
         self.rank = if untouched { other.rank } else { self.rank.min(other.rank) };
         self.count += other.count;
         self.errors += other.errors;
@@ -103,8 +135,12 @@ impl StepStats {
         add(&mut self.status, &other.status);
         add(&mut self.error_types, &other.error_types);
         self.latency.merge(&other.latency);
+        self.duration.merge(&other.duration);
+        self.phases.merge(&other.phases);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+        self.retries += other.retries;
+        self.generator_errors += other.generator_errors;
     }
 }
 
@@ -125,6 +161,35 @@ impl CheckStats {
     pub(crate) fn add(&mut self, passed: bool) {
         self.passes += u64::from(passed);
         self.fails += u64::from(!passed);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.passes += other.passes;
+        self.fails += other.fails;
+    }
+}
+
+/// The samples that one selector picks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Series {
+    /// Requests, or timed steps.
+    Work(StepStats),
+    Iterations(Box<ScenarioStats>),
+    Checks(CheckStats),
+    Metric(MetricStats),
+}
+
+impl Series {
+    /// Two series of one number are of one kind: the thresholds number them.
+    fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Work(own), Self::Work(other)) => own.merge(other),
+            (Self::Iterations(own), Self::Iterations(other)) => own.merge(other),
+            (Self::Checks(own), Self::Checks(other)) => own.merge(*other),
+            (Self::Metric(own), Self::Metric(other)) => own.merge(other),
+            _ => {}
+        }
     }
 }
 
@@ -159,7 +224,6 @@ impl ErrorTally {
     }
 
     /// The message that came most often.
-    #[cfg(test)]
     pub(crate) fn commonest(&self) -> Option<&str> {
         self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
     }
@@ -219,6 +283,7 @@ pub(crate) struct ScenarioStats {
     pub(crate) interrupted_iterations: u64,
     pub(crate) errors: ErrorTally,
     /// Start to end of each iteration; the interrupted ones are censored.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) iteration: Latency,
     /// Open models: scheduled instant to end of each iteration. Interrupted ones are censored, and dropped arrivals
     /// rank above all others.
@@ -241,6 +306,12 @@ pub(crate) struct ScenarioStats {
     #[serde(with = "step_list")]
     pub(crate) steps: BTreeMap<StepKey, StepStats>,
     pub(crate) checks: BTreeMap<String, CheckStats>,
+    /// The author's own metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) metrics: BTreeMap<String, MetricStats>,
+    /// What thresholds ask for by tags that no row has, by the number of the series.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) tagged: BTreeMap<u32, Series>,
     /// Of a mix: its flows by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) flows: BTreeMap<String, FlowStats>,
@@ -277,8 +348,16 @@ impl ScenarioStats {
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();
-            own.passes += check.passes;
-            own.fails += check.fails;
+            own.merge(*check);
+        }
+        for (name, metric) in &other.metrics {
+            self.metrics.entry(name.clone()).or_default().merge(metric);
+        }
+        for (number, series) in &other.tagged {
+            match self.tagged.get_mut(number) {
+                Some(own) => own.merge(series),
+                None => drop(self.tagged.insert(*number, series.clone())),
+            }
         }
     }
 
@@ -358,6 +437,8 @@ pub(crate) struct RunStats {
     pub(crate) load: BTreeMap<String, ScenarioStats>,
     /// How long the load was measured so far: while at least one scenario was.
     pub(crate) load_time: Duration,
+    /// The thresholds that ended the run.
+    pub(crate) aborted: Vec<Aborted>,
 }
 
 impl RunStats {
@@ -439,5 +520,33 @@ mod tests {
         assert_eq!(tally.messages.len(), DISTINCT_ERRORS);
         assert_eq!(tally.other, 5);
         assert_eq!(tally.commonest(), Some("error 3"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_percentile_is_one_of_all_requests_and_no_mean_of_intervals_or_steps(
+            intervals in proptest::collection::vec(
+                proptest::collection::vec((0_usize..3, 1_u64..60_000_000), 0..40), 1..12
+            ),
+            percent in 0.0_f64..=100.0,
+        ) {
+            let mut run = RunStats::default();
+            let mut all = Latency::default();
+            for (second, samples) in intervals.iter().enumerate() {
+                let mut scenario = ScenarioStats::default();
+                for (step, micros) in samples {
+                    let key = StepKey { kind: StepKind::Request, name: format!("GET /{step}") };
+                    let took = Duration::from_micros(*micros);
+                    scenario.steps.entry(key).or_default().latency.record(took);
+                    all.record(took);
+                }
+                let start_ms = 1000 * second as u64;
+                let scenarios = BTreeMap::from([("s".to_owned(), scenario)]);
+                run.add(&Interval { phase: Phase::Load, start_ms, end_ms: start_ms + 1000, scenarios });
+            }
+            let merged = run.load["s"].requests().latency;
+            proptest::prop_assert_eq!(merged.count(), all.count());
+            proptest::prop_assert_eq!(merged.percentile(percent), all.percentile(percent));
+        }
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::event::Warning;
 use super::flow::FlowInfo;
+use super::health::{self, Signs};
 use super::id::RunId;
+use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
-use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
+use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
-    Attribution, Check, ErrorCount, Flow, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
-    Totals, Trace, Unloaded, WarmUp, millis,
+    Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
+    Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
@@ -38,6 +40,7 @@ pub(crate) struct BinaryRun<'a> {
     /// The scenarios that ran, with the load that they ran under.
     pub(crate) scenarios: &'a [ScenarioInfo],
     pub(crate) stats: &'a RunStats,
+    pub(crate) signs: &'a Signs,
 }
 
 /// What became of the requests that were traced. All zero where nothing received spans.
@@ -98,7 +101,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
                 fails: counts.fails,
             }));
             let seconds = binary.stats.measured(name).as_secs_f64();
-            thresholds.extend(info.into_iter().flat_map(|info| judge(binary.package, info, stats, seconds)));
+            thresholds.extend(info.into_iter().flat_map(|info| judge(binary, info, stats, seconds)));
         }
     }
     let place = |of: &Attribution| {
@@ -108,12 +111,18 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         })
     };
     attribution.sort_by_key(place);
+    let judgement = health::judge(binaries);
+    health.valid &= !judgement.is_invalid;
+    health.warnings.extend(judgement.warnings);
+    health.lateness_p99_ms = judgement.lateness_p99.map(|late| millis(late.as_nanos() as f64));
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     health.warnings.extend(scenarios.iter().filter_map(panicked));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));
     }
-    if no_success(&scenarios).is_some() {
+    // A load that a threshold ended need not have come to the end of any iteration.
+    let aborted = binaries.iter().any(|binary| !binary.stats.aborted.is_empty());
+    if no_success(&scenarios).is_some() && !aborted {
         outcomes.push(Outcome::CouldNotRun);
     }
     if thresholds.iter().any(|threshold| !threshold.passed) {
@@ -263,6 +272,7 @@ fn step(
     unloaded: Option<&StepStats>,
 ) -> Step {
     let p50 = unloaded.and_then(|stats| stats.latency.percentile(50.0));
+    let is_request = key.kind == StepKind::Request;
     Step {
         package: package.to_owned(),
         scenario: scenario.to_owned(),
@@ -275,23 +285,37 @@ fn step(
         status: stats.status.clone(),
         error_types: stats.error_types.clone(),
         latency_ms: LatencyMs::of(&stats.latency),
+        duration_ms: is_request.then(|| LatencyMs::of(&stats.duration)),
+        phases_ms: HttpPhase::ALL
+            .into_iter()
+            .filter(|_| is_request)
+            .filter_map(|phase| Some((phase.name().to_owned(), PhaseMs::of(&stats.phase(phase))?)))
+            .collect(),
+        retries: stats.retries,
+        generator_errors: stats.generator_errors,
         unloaded_ms: p50.map(|p50| Unloaded { p50: millis(p50.nanos as f64) }),
     }
 }
 
-/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why.
+/// A threshold that cannot be read any more (it was, when the listing was made) fails and says why. One that ended the run
+/// has failed whatever came of the load after it.
 fn judge<'a>(
-    package: &'a str,
+    binary: &BinaryRun<'a>,
     info: &'a ScenarioInfo,
     stats: &'a ScenarioStats,
     seconds: f64,
-) -> impl Iterator<Item = Threshold> + 'a {
-    info.thresholds.iter().map(move |text| {
-        let judged = threshold::Threshold::parse(&text.metric, &text.expression)
-            .map(|threshold| threshold.judge(stats, seconds));
-        let (observed, passed, words) = match judged {
+) -> impl Iterator<Item = Threshold> {
+    let (package, aborted) = (binary.package, &binary.stats.aborted);
+    info.thresholds.iter().zip(threshold::Threshold::of(info)).map(move |(text, threshold)| {
+        let aborted =
+            aborted.iter().find(|aborted| aborted.scenario == info.name && aborted.threshold == *text);
+        let (observed, passed, words) = match threshold.map(|threshold| threshold.judge(stats, seconds)) {
             Ok(judged) => (judged.observed, judged.passed, judged.text),
             Err(error) => (None, false, error),
+        };
+        let words = match aborted {
+            Some(aborted) if passed => format!("{words} at the end, {} then", aborted.text),
+            _ => words,
         };
         Threshold {
             package: package.to_owned(),
@@ -299,8 +323,9 @@ fn judge<'a>(
             metric: text.metric.clone(),
             expression: text.expression.clone(),
             observed,
-            passed,
+            passed: passed && aborted.is_none(),
             text: words,
+            aborted_at_s: aborted.map(|aborted| aborted.at_ms as f64 / 1e3),
         }
     })
 }
@@ -313,6 +338,8 @@ fn totals(binaries: &[BinaryRun<'_>], load_time: Duration) -> Totals {
         totals.errors += requests.errors;
         totals.rate_limited += requests.rate_limited;
         totals.interrupted += requests.interrupted;
+        totals.retries += requests.retries;
+        totals.generator_errors += requests.generator_errors;
     }
     if !load_time.is_zero() {
         totals.requests_per_s = totals.requests as f64 / load_time.as_secs_f64();
@@ -367,12 +394,16 @@ fn rfc3339(unix_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event::Aborted;
     use super::super::flow::FlowStats;
     use super::super::plan::ThresholdText;
     use super::super::sample;
     use super::super::verdict::Verdict;
+    use std::sync::LazyLock;
+
     use super::*;
 
+    static NOTHING_SEEN: LazyLock<Signs> = LazyLock::new(Signs::default);
     #[test]
     fn the_flows_of_a_mix_are_summarised_in_the_order_of_its_code_also_those_that_never_ran() {
         let mut infos = sample::infos();
@@ -388,7 +419,8 @@ mod tests {
             let later = ScenarioStats { flows: [(name.to_owned(), flow)].into(), ..ScenarioStats::default() };
             stats.load.get_mut(sample::SCENARIO).unwrap().merge(&later);
         }
-        let binary = BinaryRun { package: sample::PACKAGE, scenarios: &infos, stats: &stats };
+        let binary =
+            BinaryRun { package: sample::PACKAGE, scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
         let summary = of(&[binary], Health::default(), Vec::new());
         let flows = summary.scenarios[0].flows.iter().map(|flow| {
             (
@@ -442,6 +474,11 @@ mod tests {
             let ascending = [latency.min, latency.p50, latency.p90, latency.p95, latency.p99, latency.max];
             assert!(ascending.is_sorted(), "{ascending:?}");
             assert!(step.unloaded_ms.as_ref().unwrap().p50 < latency.min.unwrap());
+            let means: f64 = step.phases_ms.values().map(|phase| phase.mean).sum();
+            assert!((means - latency.mean.unwrap()).abs() < 0.01, "{means} of {:?}", latency.mean);
+            assert_eq!(step.phases_ms.len(), 7);
+            let before = means - step.duration_ms.as_ref().unwrap().mean.unwrap();
+            assert!((before - step.phases_ms["connecting"].mean).abs() < 0.01, "{before}");
         }
         for attribution in &summary.attribution {
             let sum: f64 = attribution.operations.iter().map(|operation| operation.critical_ms).sum();
@@ -458,7 +495,7 @@ mod tests {
     #[test]
     fn binaries_one_after_the_other_have_their_own_figures_and_one_total() {
         let (infos, stats) = (sample::infos(), sample::stats());
-        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats };
+        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
         let summary = of(&[binary("a"), binary("b")], valid(), Vec::new());
         let packages: Vec<_> = summary.scenarios.iter().map(|scenario| scenario.package.as_str()).collect();
         assert_eq!(packages, ["a", "b"]);
@@ -483,7 +520,7 @@ mod tests {
             (&cut_off, "20 were cut off"),
             (&nothing, "none was started"),
         ] {
-            let binary = BinaryRun { package: "p", scenarios: &infos, stats };
+            let binary = BinaryRun { package: "p", scenarios: &infos, stats, signs: &NOTHING_SEEN };
             let summary = of(&[binary], valid(), Vec::new());
             assert_eq!(summary.exit_code, 102);
             let why = no_success(&summary.scenarios).unwrap();
@@ -496,10 +533,11 @@ mod tests {
     fn the_exit_code_follows_the_documented_precedence() {
         let infos = sample::infos();
         let stats = sample::stats();
-        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats }];
+        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }];
         let mut no_thresholds = infos.clone();
         no_thresholds[0].thresholds.clear();
-        let passing = [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats }];
+        let passing =
+            [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats, signs: &NOTHING_SEEN }];
         let invalid = Health::default();
         assert_eq!(of(&passing, valid(), Vec::new()).exit_code, 0);
         assert_eq!(of(&passing, invalid.clone(), Vec::new()).verdict, Verdict::Invalid);
@@ -516,8 +554,11 @@ mod tests {
             // Beside a scenario that is well, so that the run itself has successes.
             infos.push(ScenarioInfo { name: "well".into(), thresholds: Vec::new(), ..infos[0].clone() });
             stats.load.insert("well".into(), sample::stats().load[sample::SCENARIO].clone());
-            let summary =
-                of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+            let summary = of(
+                &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+                valid(),
+                Vec::new(),
+            );
             summary.health.warnings.iter().map(|warning| warning.code.clone()).collect::<Vec<_>>()
         };
         assert_eq!(codes(|_| ()), [""; 0]);
@@ -528,13 +569,50 @@ mod tests {
     #[test]
     fn what_the_listing_does_not_know_is_kept_and_a_threshold_that_cannot_be_read_fails() {
         let mut infos = sample::infos();
-        infos[0].thresholds =
-            vec![ThresholdText { metric: "nonsense".into(), expression: "p(95)<1s".into() }];
+        infos[0].thresholds = vec![ThresholdText {
+            metric: "nonsense".into(),
+            expression: "p(95)<1s".into(),
+            ..ThresholdText::default()
+        }];
         let mut stats = sample::stats();
         stats.load.insert("unlisted".into(), ScenarioStats::default());
-        let summary =
-            of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            Vec::new(),
+        );
         assert_eq!(summary.scenarios[1].executor, "unknown");
         assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
+    }
+
+    #[test]
+    fn a_threshold_that_ended_the_run_has_failed_whatever_came_after() {
+        let mut infos = sample::infos();
+        infos[0].thresholds.truncate(1);
+        (infos[0].thresholds[0].expression, infos[0].thresholds[0].abort_on_fail) = ("p(95)<1h".into(), true);
+        let mut stats = run_of(|stats| stats.failed_iterations = stats.iterations);
+        stats.aborted.push(Aborted {
+            scenario: sample::SCENARIO.into(),
+            threshold: infos[0].thresholds[0].clone(),
+            at_ms: 4000,
+            text: "p(95)=2h".into(),
+        });
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            vec![],
+        );
+        let threshold = &summary.thresholds[0];
+        assert!(!threshold.passed && threshold.observed.is_some());
+        assert_eq!(threshold.aborted_at_s, Some(4.0));
+        assert!(
+            threshold.finding().ends_with(" at the end, p(95)=2h then, ended the run after 4 s"),
+            "{threshold:?}"
+        );
+        assert_eq!(
+            (summary.exit_code, summary.verdict),
+            (99, Verdict::Failed),
+            "not 102, although nothing succeeded"
+        );
     }
 }

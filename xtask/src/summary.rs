@@ -14,12 +14,21 @@ pub(crate) struct Summary {
     schema: String,
     #[serde(default)]
     pub(crate) run: Run,
+    #[serde(default)]
+    pub(crate) scenarios: Vec<Scenario>,
     pub(crate) totals: Totals,
     pub(crate) steps: Vec<Step>,
     #[serde(default)]
     pub(crate) thresholds: Vec<Threshold>,
     #[serde(default)]
     pub(crate) attribution: Vec<Attribution>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Scenario {
+    /// Of open models.
+    #[serde(default)]
+    pub(crate) lag_ms: Option<Latency>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,6 +72,8 @@ pub(crate) struct Step {
 pub(crate) struct Latency {
     pub(crate) p50: Option<f64>,
     pub(crate) p95: Option<f64>,
+    #[serde(default)]
+    pub(crate) p99: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,10 @@
 //! What a scenario binary does when it is started: list, run for the tool, run alone, or nothing at all.
 
 mod alone;
+mod gate;
+mod observe;
 pub(crate) mod panics;
+mod preflight;
 mod run;
 #[cfg(test)]
 #[path = "../../../tests/support/server.rs"]
@@ -9,6 +12,8 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod users;
+mod vitals;
 
 use std::process::ExitCode;
 

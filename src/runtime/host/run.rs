@@ -1,24 +1,30 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use super::gate::Gate;
+use super::observe::{Told, failing};
+use super::preflight;
+use super::users::ScenarioUsers;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::health::Signs;
 use crate::model::load::{LoadModel, Timing, timing};
-use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
-use crate::model::stats::{Interval, Phase};
+use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
+use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, Observer, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::{RequestDefaults, Target};
-use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
+use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
+use crate::runtime::http::{Files, Target};
+use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
+use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
 use crate::sys::clock;
 
@@ -112,6 +118,7 @@ impl Prepared {
             refused_redirect: OnceLock::new(),
             seed: plan.seed(),
             seats: Seats::assign(&users)?,
+            files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
     }
@@ -123,6 +130,10 @@ impl Prepared {
             secrets.mask_event(&mut event);
             tell(event);
         };
+        let users = scenarios.iter().map(|(_, load)| u64::from(load.vus_max())).sum();
+        for doubt in preflight::check(preflight::Wanted { users, sources: 1 }) {
+            tell(Event::Warning(doubt));
+        }
         warnings.into_iter().for_each(|warning| tell(Event::Warning(warning)));
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
@@ -149,6 +160,9 @@ impl Prepared {
             tell(Event::Warning(Warning::new("tracing-subscriber", advice)));
         }
         let started_ns = clock::unix_nanos();
+        let aborted = StopFlag::default();
+        let infos: Vec<ScenarioInfo> =
+            scenarios.iter().filter_map(|(scenario, _)| scenario.info().ok()).collect();
         let mut run = Run {
             plan: &plan,
             facts: &facts,
@@ -156,7 +170,9 @@ impl Prepared {
             export: export.as_ref(),
             stop,
             tell,
-            worker_cpu: Vec::new(),
+            signs: Signs::default(),
+            gate: Gate::new(&infos, aborted.clone()),
+            aborted: aborted.clone(),
         };
         let ended = match run.set_up(scenarios) {
             Ok(ready) => {
@@ -169,26 +185,28 @@ impl Prepared {
         if let Some(message) = facts.refused_redirect.get() {
             (run.tell)(Event::Warning(Warning::new("redirect-refused", message)));
         }
-        let worker_cpu = std::mem::take(&mut run.worker_cpu);
+        let signs = std::mem::take(&mut run.signs);
         let traced = run.tracing.is_some();
         drop(run);
+        // A threshold that ends the run does no less than its whole work.
+        let interrupted = ended == Ended::Stopped && !aborted.is_set();
         let (spans_exported, spans_dropped, metrics_failed) = export.map_or((0, 0, 0), |export| {
             if traced {
                 export.sink().author(export::run_span(run_span, started_ns, clock::unix_nanos()));
             }
-            export.finish(if ended == Ended::Stopped { FLUSH_WHEN_STOPPED } else { FLUSH })
+            export.finish(if interrupted { FLUSH_WHEN_STOPPED } else { FLUSH })
         });
         tell(match (facts.misconfiguration.get(), ended) {
             (Some(message), _) => {
                 Event::Failed(Failure { kind: FailureKind::Configuration, message: message.clone() })
             }
             (None, Ended::Failed(message)) => failed(message),
-            (None, ended) => Event::Finished(Finished {
-                interrupted: ended == Ended::Stopped,
+            (None, _) => Event::Finished(Finished {
+                interrupted,
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
-                worker_cpu,
+                signs,
             }),
         });
     }
@@ -205,8 +223,11 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
-    /// Of the last phase.
-    worker_cpu: Vec<f64>,
+    /// Of the load.
+    signs: Signs,
+    gate: Gate,
+    /// Set when the gate is closed.
+    aborted: StopFlag,
 }
 
 impl<T: FnMut(Event)> Run<'_, T> {
@@ -223,6 +244,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
+                files: Rc::new(Files::new(self.facts.files.clone())),
             });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
@@ -246,17 +268,31 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let cores = || thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let slots: Vec<_> =
             ready.iter().map(|one| (one, one.load.clone(), one.scenario.timing.clone())).collect();
-        self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most))
+        self.phase(Phase::Load, slots, self.plan.workers.unwrap_or_else(cores).clamp(1, most)).0
     }
 
     /// One user alone, for the unloaded figures.
     fn reference(&mut self, one: &Ready, plan: ReferencePlan) -> Ended {
         let iterations = u64::from(plan.iterations);
         let load = LoadModel::IterationsPerVu { vus: 1, iterations, max_duration: plan.at_most };
-        self.phase(Phase::Reference, vec![(one, load, Timing::default())], 1)
+        let (ended, stats) = self.phase(Phase::Reference, vec![(one, load, Timing::default())], 1);
+        match (ended, failing(&stats)) {
+            (Ended::Whole, Some(why)) => Ended::Failed(format!(
+                "scenario `{}`: {why}. What fails alone is not put under load; without the reference iterations \
+                 (`.reference(0)`, `--no-reference`) it would be",
+                one.scenario.name
+            )),
+            (ended, _) => ended,
+        }
     }
 
-    fn phase(&mut self, phase: Phase, slots: Vec<(&Ready, LoadModel, Timing)>, workers: usize) -> Ended {
+    /// How it ended, and what was measured of it, where it is the reference.
+    fn phase(
+        &mut self,
+        phase: Phase,
+        slots: Vec<(&Ready, LoadModel, Timing)>,
+        workers: usize,
+    ) -> (Ended, ScenarioStats) {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
@@ -271,8 +307,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
-                requests: Arc::new(one.scenario.requests.clone()),
                 env: Arc::new(one.scenario.env.clone()),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
@@ -281,11 +317,25 @@ impl<T: FnMut(Event)> Run<'_, T> {
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
         let (facts, stop) = (self.facts, self.stop);
-        let mut told = Told { phase, scenarios, export: self.export, plan: self.plan, tell: &mut *self.tell };
-        let stop = || stop.is_set() || facts.misconfiguration.get().is_some();
-        let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
-        self.worker_cpu = worker_cpu;
-        ended
+        let aborted = &self.aborted;
+        let mut told = Told {
+            phase,
+            scenarios,
+            export: self.export,
+            plan: self.plan,
+            gate: &mut self.gate,
+            alone: ScenarioStats::default(),
+            tell: &mut *self.tell,
+            vitals: None,
+        };
+        let stop = || stop.is_set() || aborted.is_set() || facts.misconfiguration.get().is_some();
+        let (ended, workers) = engine::run(&plan, &stop, &mut told);
+        let Told { alone, vitals, .. } = told;
+        if phase == Phase::Load {
+            let seen = vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..seen };
+        }
+        (ended, alone)
     }
 
     fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {
@@ -303,43 +353,6 @@ impl<T: FnMut(Event)> Run<'_, T> {
     }
 }
 
-/// Hands on what happens in a phase.
-struct Told<'r, T> {
-    phase: Phase,
-    scenarios: Vec<String>,
-    export: Option<&'r Export>,
-    plan: &'r RunPlan,
-    tell: &'r mut T,
-}
-
-impl<T: FnMut(Event)> Observer for Told<'_, T> {
-    fn started(&mut self) {
-        let scenarios = self.scenarios.clone();
-        (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
-    }
-
-    fn interval(&mut self, mut interval: Interval) {
-        self.plan.secrets.mask_interval(&mut interval);
-        if let Some(export) = self.export {
-            export.metrics(&interval);
-        }
-        (self.tell)(Event::Interval(interval));
-    }
-
-    fn warning(&mut self, warning: Warning) {
-        (self.tell)(Event::Warning(warning));
-    }
-
-    fn overflow(&mut self, first: &str) {
-        let message = format!(
-            "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
-             what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
-             checks"
-        );
-        (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
-    }
-}
-
 fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
 }
@@ -350,49 +363,4 @@ fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .map_err(|error| format!("cannot start a runtime: {error}"))
-}
-
-/// The users of one scenario in one phase.
-struct ScenarioUsers {
-    flow: Arc<dyn Flow>,
-    shared: Shared,
-    facts: Arc<RunFacts>,
-    requests: Arc<RequestDefaults>,
-    env: Arc<BTreeMap<String, String>>,
-    tracing: Option<TracerParts>,
-    phase: Phase,
-    names: Arc<[Arc<str>]>,
-    place: usize,
-}
-
-impl Users for ScenarioUsers {
-    fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated> {
-        let tracer = self.tracing.clone().and_then(|parts| {
-            let shares = seat.workers * self.names.len();
-            Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
-        });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
-    }
-}
-
-struct SeatedUsers {
-    users: Arc<ScenarioUsers>,
-    seat: Seat,
-    tracer: Option<Rc<Tracer>>,
-}
-
-impl Seated for SeatedUsers {
-    fn make(&self, id: u64) -> Box<dyn User> {
-        let parts = VuParts {
-            id,
-            slot: self.seat.slot,
-            scenario: self.users.place,
-            run: self.users.facts.clone(),
-            requests: self.users.requests.clone(),
-            env: self.users.env.clone(),
-            shard: Some(self.seat.shard.clone()),
-            tracer: self.tracer.clone(),
-        };
-        Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
-    }
 }

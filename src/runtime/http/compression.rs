@@ -96,7 +96,8 @@ fn bounded(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 
 /// `deflate` is meant to be zlib's format; there are servers that send the bare one.
 fn inflated(body: &[u8], most: u64) -> io::Result<Vec<u8>> {
-    let is_zlib = body.len() >= 2 && body[0] & 0x0f == 8 && u16::from_be_bytes([body[0], body[1]]) % 31 == 0;
+    let is_zlib =
+        body.len() >= 2 && body[0] & 0x0f == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
     let mut state = Decompress::new(is_zlib);
     let mut out = Vec::new();
     loop {

@@ -65,15 +65,14 @@ impl Jar {
             known.map(|at| self.cookies.remove(at));
             return;
         }
-        match known {
-            Some(at) => self.cookies[at] = cookie,
-            None => {
-                if self.cookies.len() == MOST_COOKIES {
-                    self.cookies.remove(0);
-                }
-                self.cookies.push(cookie);
-            }
+        if let Some(at) = known {
+            self.cookies[at] = cookie;
+            return;
         }
+        if self.cookies.len() == MOST_COOKIES {
+            self.cookies.remove(0);
+        }
+        self.cookies.push(cookie);
     }
 
     /// The names and values that a request to `url` carries, in the order in which it does (RFC 6265, 5.4).

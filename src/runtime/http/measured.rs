@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::target::masked;
-use super::transport::Outgoing;
+use super::transport::{Outgoing, Progress};
 use crate::model::id::SpanId;
-use crate::runtime::record::{RequestEnd, StepId};
+use crate::model::phases::PhaseTimes;
+use crate::runtime::record::{RequestEnd, StepId, Taken};
 use crate::runtime::scenario::{Current, Vu};
 use crate::runtime::telemetry::span::{RequestFacts, SpanRecord, What};
 use crate::runtime::telemetry::tracer::{new_span_id, traceparent};
@@ -20,6 +21,7 @@ pub(super) struct Measured<'v> {
     place: Current,
     span: SpanId,
     started: Instant,
+    pub(super) progress: Progress,
     /// When the last byte was there, where something is still done with the body.
     stopped: Option<Instant>,
     start_ns: u64,
@@ -52,6 +54,7 @@ impl<'v> Measured<'v> {
             place,
             span: new_span_id(),
             started: clock::now(),
+            progress: Progress::default(),
             stopped: None,
             start_ns: if is_traced { clock::unix_nanos() } else { 0 },
             facts: None,
@@ -80,6 +83,8 @@ impl<'v> Measured<'v> {
                 version: None,
                 error_type: None,
                 expected: false,
+                phases: PhaseTimes::default(),
+                retries: 0,
             }));
         }
         Some(traceparent(trace.trace, self.span, trace.facts.is_some()))
@@ -104,15 +109,21 @@ impl<'v> Measured<'v> {
 
     /// Counts the request; how long it took.
     pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
-        let took = self.stopped.unwrap_or_else(clock::now).saturating_duration_since(self.started);
-        self.end_after(end, took);
-        took
+        let ended = self.stopped.unwrap_or_else(clock::now);
+        let taken = Taken {
+            total: ended.saturating_duration_since(self.started),
+            phases: self.progress.phases(self.started, ended),
+            retries: self.progress.retries(),
+            bytes_sent: self.bytes_sent,
+        };
+        self.end_after(end, &taken);
+        taken.total
     }
 
-    fn end_after(&mut self, end: &RequestEnd, took: Duration) {
+    fn end_after(&mut self, end: &RequestEnd, taken: &Taken) {
         self.ended = true;
         if let (Some(shard), Some(row)) = (self.vu.shard(), self.row) {
-            shard.borrow_mut().request(self.vu.slot(), row, end, took, self.bytes_sent);
+            shard.borrow_mut().request(self.vu.slot(), row, end, taken);
         }
         let iteration = self.place.trace.as_ref().and_then(|trace| trace.facts.clone());
         let (Some(tracer), Some(mut facts), Some(iteration)) =
@@ -120,6 +131,7 @@ impl<'v> Measured<'v> {
         else {
             return;
         };
+        (facts.phases, facts.retries) = (taken.phases, taken.retries);
         match end {
             RequestEnd::Response { status, expected, .. } => {
                 facts.expected = *expected;
@@ -134,7 +146,7 @@ impl<'v> Measured<'v> {
             id: self.span,
             parent: self.place.parent.or(self.place.trace.as_ref().map(|trace| trace.root)),
             start_ns: self.start_ns,
-            end_ns: self.start_ns + took.as_nanos() as u64,
+            end_ns: self.start_ns + taken.total.as_nanos() as u64,
             what: What::Request(facts),
         });
     }

@@ -11,6 +11,7 @@ use std::mem;
 use std::time::Instant;
 
 pub(crate) use self::end::{RequestEnd, WorkEnd};
+pub(crate) use self::requests::Taken;
 use self::steps::Step;
 pub(crate) use self::steps::StepId;
 use crate::model::stats::{ScenarioStats, StepKind};
@@ -104,9 +105,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::phases::{HttpPhase, PhaseTimes};
     use crate::model::stats::{CheckStats, StepKey};
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn taken() -> Taken {
+        let mut phases = PhaseTimes::default();
+        phases.set(HttpPhase::Connecting, 2 * MS);
+        phases.set(HttpPhase::Waiting, 5 * MS);
+        Taken { total: 7 * MS, phases, retries: 2, bytes_sent: 3 }
+    }
 
     fn shard() -> (Shard, Instant) {
         let now = crate::sys::clock::now();
@@ -124,21 +133,39 @@ mod tests {
             (response(503, false), 1, 1, 0, 1, 0, 0),
             (RequestEnd::Error { class: "reset", timed_out: false }, 1, 1, 0, 1, 0, 0),
             (RequestEnd::Error { class: "timeout", timed_out: true }, 1, 1, 0, 1, 0, 1),
+            (RequestEnd::Error { class: "generator_descriptors", timed_out: false }, 0, 0, 0, 0, 0, 0),
             (RequestEnd::Interrupted, 0, 0, 0, 0, 0, 1),
         ] {
             let (mut shard, now) = shard();
             let (id, name) = shard.request_step(0, &http::Method::GET, "/a/{id}");
             assert_eq!(&*name, "GET /a/{id}");
-            shard.request(0, id, &end, MS, 3);
+            shard.request(0, id, &end, &taken());
             let stats = shard.take(now).remove(0).requests();
             assert_eq!(
                 (stats.count, stats.errors, stats.rate_limited, stats.failed),
                 (count, errors, limited, failed)
             );
-            let latency = &stats.latency;
-            assert_eq!((latency.complete_count(), latency.censored_count()), (complete, censored), "{end:?}");
-            assert_eq!(stats.bytes_sent, 3);
+            for latency in [&stats.latency, &stats.duration] {
+                let counts = (latency.complete_count(), latency.censored_count());
+                assert_eq!(counts, (complete, censored), "{end:?}");
+            }
+            let own = stats.error_types.contains_key("generator_descriptors");
+            assert_eq!(stats.generator_errors, u64::from(own));
+            assert_eq!((stats.bytes_sent, stats.retries), if own { (0, 0) } else { (3, 2) });
         }
+    }
+
+    #[test]
+    fn a_duration_is_without_what_was_before_the_first_byte() {
+        let (mut shard, now) = shard();
+        let (id, _) = shard.request_step(0, &http::Method::GET, "/");
+        let end = RequestEnd::Response { status: 200, expected: true, bytes_received: 0 };
+        shard.request(0, id, &end, &taken());
+        let stats = shard.take(now).remove(0).requests();
+        assert_eq!(stats.latency.mean_nanos(), Some(7e6));
+        assert_eq!(stats.duration.mean_nanos(), Some(5e6));
+        assert_eq!(stats.phases.of(HttpPhase::Connecting, 1).mean_nanos(), Some(2e6));
+        assert_eq!(stats.phases.of(HttpPhase::Waiting, 1).mean_nanos(), Some(5e6));
     }
 
     #[test]
@@ -162,7 +189,7 @@ mod tests {
         let (mut shard, now) = shard();
         for n in 0..MOST_NAMES + 10 {
             let (id, _) = shard.request_step(0, &http::Method::GET, &format!("/{n}"));
-            shard.request(0, id, &RequestEnd::Interrupted, MS, 0);
+            shard.request(0, id, &RequestEnd::Interrupted, &Taken::default());
         }
         let taken = shard.take(now).remove(0);
         assert_eq!(taken.steps.len(), MOST_NAMES + 1);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use super::load::Extent;
+use super::measures::Measures;
 use crate::model::flow::FlowInfo;
 use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
 use crate::model::plan::{ReferencePlan, ScenarioInfo};
@@ -43,7 +44,7 @@ pub struct Scenario {
     pub(super) flows: Vec<FlowInfo>,
     /// What is wrong with the mix.
     pub(super) fault: Option<String>,
-    thresholds: Vec<(String, String)>,
+    pub(crate) measures: Measures,
 }
 
 impl fmt::Debug for Scenario {
@@ -192,7 +193,7 @@ impl Scenario {
             data: Vec::new(),
             flows: Vec::new(),
             fault: None,
-            thresholds: Vec::new(),
+            measures: Measures::default(),
         }
     }
 
@@ -235,46 +236,6 @@ impl Scenario {
         self
     }
 
-    /// What the run has to keep, judged at its end: a metric with optional tags in braces, and an aggregation, a
-    /// comparison and a number. A duration has a unit; a bare number is milliseconds. No samples: failed.
-    ///
-    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, `http_req_failed`, `http_req_rate_limited`,
-    /// `iterations`, `iteration_failed`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
-    /// `data_sent`, `data_received`. Aggregations: `count` and `rate` of counters; `rate` of shares; `value` of
-    /// gauges; `avg`, `min`, `med`, `max` and `p(N)` of durations.
-    ///
-    /// ```
-    /// # use loadtest::prelude::*;
-    /// # async fn flow(_: &Vu) -> Result { Ok(()) }
-    /// # let _ =
-    /// scenario("auth", flow)
-    ///     .threshold("http_req_failed", "rate<0.01")
-    ///     .threshold(r#"http_req_duration{step:"POST /auth/register"}"#, "p(95)<1500ms")
-    /// # ;
-    /// ```
-    #[must_use]
-    pub fn threshold(mut self, metric: impl Into<String>, expression: impl Into<String>) -> Self {
-        self.thresholds.push((metric.into(), expression.into()));
-        self
-    }
-
-    /// Whether nothing but its name, its code and its data has been said.
-    pub(super) fn has_only_its_flow(&self) -> bool {
-        let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
-        (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
-            && self.requests == bare.requests
-            && self.info() == bare.info()
-    }
-
-    /// The thresholds, read; the error names the scenario and the threshold.
-    pub(crate) fn parsed_thresholds(&self) -> Result<Vec<Threshold>, String> {
-        let parse = |(metric, expression): &(String, String)| {
-            Threshold::parse(metric, expression)
-                .map_err(|why| format!("scenario `{}`: threshold ({metric}, {expression}): {why}", self.name))
-        };
-        self.thresholds.iter().map(parse).collect()
-    }
-
     /// At most `users` of it, and the feeders that they take rows from.
     pub(crate) fn users_of_data(&self, users: u32) -> UsersOfData<'_> {
         UsersOfData { scenario: &self.name, users, data: &self.data }
@@ -291,13 +252,23 @@ impl Scenario {
             return Err(format!("scenario `{}`: {fault}", self.name));
         }
         let load = self.model().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
-        Ok(ScenarioInfo {
+        if let Some(problem) = &self.measures.problem {
+            return Err(format!("scenario `{}`: {problem}", self.name));
+        }
+        let info = ScenarioInfo {
             name: self.name.clone(),
             load,
             timing: self.timing.clone(),
             reference: self.reference,
             flows: self.flows.clone(),
-            thresholds: self.parsed_thresholds()?.iter().map(|threshold| threshold.text().clone()).collect(),
-        })
+            thresholds: self.measures.thresholds.clone(),
+            declared: self.measures.declared.clone(),
+        };
+        for (threshold, text) in Threshold::of(&info).into_iter().zip(&info.thresholds) {
+            threshold.map_err(|why| {
+                format!("scenario `{}`: threshold ({}, {}): {why}", self.name, text.metric, text.expression)
+            })?;
+        }
+        Ok(info)
     }
 }

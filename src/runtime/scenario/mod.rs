@@ -2,7 +2,9 @@
 
 mod builder;
 mod flow;
+mod limit;
 mod load;
+mod measures;
 mod mix;
 mod pause;
 mod requests;
@@ -11,6 +13,7 @@ pub(crate) mod user;
 mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use limit::{Limit, limit};
 pub use mix::mix;
 pub use pause::Pause;
 pub use vu::Vu;

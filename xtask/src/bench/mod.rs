@@ -26,8 +26,9 @@ use served::Server;
 
 const PAGE: &str = "docs/performance.md";
 
-/// Users of a load at a constant rate: many more than are needed while the server keeps up.
-const OPEN_USERS: u32 = 100;
+/// A load at a constant rate has users for what arrives in this part of a second: many more than are needed while the
+/// server keeps up.
+const OPEN_PART: u32 = 10;
 
 /// Users of the long run.
 const LONG_USERS: u32 = 50;
@@ -216,14 +217,15 @@ impl Bench<'_> {
         let mut text = String::new();
         let mut all = Vec::new();
         for rate in self.options.rates.clone() {
-            let load = Load::Open { rate, users: OPEN_USERS, seconds };
+            let load = Load::Open { rate, users: rate.div_ceil(OPEN_PART), seconds };
             let samples = self.alternated(runs, |contestant, server| {
                 server.record()?;
-                if contestant.run(load, &server.address).transpose()?.is_none() {
+                let Some(observed) = contestant.run(load, &server.address).transpose()? else {
                     eprintln!("has no open model");
                     return Ok(None);
-                }
-                let sample = lateness::Sample::new(&server.arrivals()?, rate.into())
+                };
+                let asked = lateness::Asked { rate: rate.into(), seconds: seconds.into() };
+                let sample = lateness::Sample::new(&server.arrivals()?, asked, observed.lag_ms)
                     .context("too few requests arrived to tell their rate")?;
                 eprintln!("{sample:?}");
                 Ok(Some(sample))

@@ -112,7 +112,7 @@ fn a_scenario_reads_sets_and_removes_cookies() {
 /// A page of letters, compressed as the path says whatever is accepted; `/gzip-cut` ends early.
 fn compressing(asked: &Asked) -> Answer {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(&[b'x'; 100_000]).unwrap();
+    encoder.write_all(&vec![b'x'; 100_000]).unwrap();
     let mut body = encoder.finish().unwrap();
     let coding = asked.uri().path().trim_start_matches('/').split('-').next().unwrap();
     if asked.uri().path().ends_with("cut") {

@@ -20,17 +20,20 @@ use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::http::Target;
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
-use crate::runtime::telemetry::buffer;
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
+use crate::runtime::telemetry::buffer::{self, SpanSource};
+use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
 
 mod answering;
 mod arrivals;
+mod batches;
 mod cookies;
 mod data;
 mod mixes;
+mod pitfalls;
 mod requests;
 mod runs;
 mod transfers;
+mod uploads;
 mod users;
 
 struct Outcome {
@@ -88,6 +91,7 @@ fn run_with_warnings(scenarios: Vec<Scenario>, plan: RunPlan, stop: &StopFlag) -
     let mut ended = 0;
     execute(scenarios, plan, stop, &mut |event| match event {
         Event::Interval(interval) => outcome.stats.add(&interval),
+        Event::Aborted(aborted) => outcome.stats.aborted.push(aborted),
         Event::PhaseStarted { phase, .. } => outcome.phases.push(phase),
         Event::Finished(finished) => (outcome.end, ended) = (Ok(finished), ended + 1),
         Event::Failed(failure) => (outcome.end, ended) = (Err(failure), ended + 1),

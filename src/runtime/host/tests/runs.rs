@@ -124,3 +124,49 @@ fn a_stop_in_the_middle_of_a_ramp_loses_no_request() {
     );
     assert!(requests.interrupted > 0 && outcome.load().interrupted_iterations > 0);
 }
+
+#[test]
+fn a_threshold_that_fails_on_the_way_ends_the_run_and_says_when() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/status/{code}").path("code", 503).send().await?;
+        vu.sleep(millis(5)).await;
+        Ok(())
+    };
+    let limit = limit("rate<0.5").abort_on_fail();
+    // The first may end nothing, the second has no samples, the third is not to be looked at so early.
+    let scenarios = vec![
+        scenario("bad", flow)
+            .constant_vus(2, secs(60))
+            .threshold("http_req_failed", "rate<0.1")
+            .threshold("step_duration", crate::limit("p(95)<1s").abort_on_fail())
+            .threshold("http_reqs", crate::limit("count<1").abort_on_fail().delay_abort_eval(secs(50)))
+            .threshold("http_req_failed", limit),
+    ];
+    let plan = plan(Some(&server), &scenarios);
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    assert!(!outcome.end.as_ref().unwrap().interrupted);
+    let [aborted] = &outcome.stats.aborted[..] else { panic!("{:?}", outcome.stats.aborted) };
+    assert_eq!((aborted.scenario.as_str(), aborted.threshold.expression.as_str()), ("bad", "rate<0.5"));
+    assert!((2000..4000).contains(&aborted.at_ms), "{aborted:?}");
+    assert!(aborted.text.starts_with("rate=1.0000 ("), "{aborted:?}");
+    assert!(outcome.stats.load_time < secs(10), "{:?}", outcome.stats.load_time);
+    let (requests, seen) = (outcome.load().requests(), server.seen().requests);
+    assert!((requests.count..=requests.count + requests.interrupted).contains(&seen), "{seen} {requests:?}");
+}
+
+#[test]
+fn what_fails_alone_is_not_put_under_load() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        vu.get("/").send().await?;
+        Err(if vu.iteration() == 0 { "one of a kind" } else { "no luck" })?
+    };
+    let scenarios = vec![scenario("bad", flow).constant_vus(4, secs(60))];
+    let plan = RunPlan { reference: Some(ReferencePlan::default()), ..plan(Some(&server), &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    assert_eq!((outcome.failure().kind, &outcome.phases[..]), (FailureKind::Run, &[Phase::Reference][..]));
+    let message = &outcome.failure().message;
+    assert!(message.contains("all 5 reference iterations failed, most often with: no luck"), "{message}");
+    assert_eq!(server.seen().requests, 5);
+}

@@ -7,24 +7,36 @@ use super::{Spread, median, quantile, shown, sorted, table};
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MILLI: f64 = 1e6;
 
+/// What a contestant was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::bench) struct Asked {
+    /// Requests a second.
+    pub(in crate::bench) rate: f64,
+    pub(in crate::bench) seconds: f64,
+}
+
 /// One run of one contestant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::bench) struct Sample {
-    /// Arrivals a second, from the first to the last.
-    pub(in crate::bench) rate: f64,
-    pub(in crate::bench) p50_ms: f64,
-    pub(in crate::bench) p99_ms: f64,
+    /// Per cent of the requests asked for that did not arrive; below zero where more did.
+    missing: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    /// The same two as the contestant says itself: how late requests started.
+    lag_ms: Option<(f64, f64)>,
 }
 
 impl Sample {
-    /// Of arrivals in nanoseconds, in their order, that were asked for at `rate` a second.
+    /// Of arrivals in nanoseconds, in their order.
     ///
     /// The n-th is compared with start + n ÷ rate. The start is the one that fits best, which makes the sum of the distances
     /// least: the median of what the arrivals themselves say of it. A distance is taken either way, early or late. Nothing
     /// of fewer than two arrivals.
-    pub(in crate::bench) fn new(arrivals: &[u64], rate: f64) -> Option<Self> {
-        let (first, last) = (arrivals.first()?, arrivals.last()?);
-        let span = last.checked_sub(*first).filter(|span| *span > 0)?;
+    pub(in crate::bench) fn new(arrivals: &[u64], asked: Asked, lag_ms: Option<(f64, f64)>) -> Option<Self> {
+        let Asked { rate, seconds } = asked;
+        if arrivals.len() < 2 {
+            return None;
+        }
         let starts: Vec<f64> = arrivals
             .iter()
             .enumerate()
@@ -33,9 +45,10 @@ impl Sample {
         let start = median(&sorted(starts.iter().copied()));
         let distances = sorted(starts.iter().map(|own| (own - start).abs() / NANOS_PER_MILLI));
         Some(Self {
-            rate: (arrivals.len() - 1) as f64 * NANOS_PER_SECOND / span as f64,
+            missing: 100.0 * (1.0 - arrivals.len() as f64 / (rate * seconds)),
             p50_ms: quantile(&distances, 0.5),
             p99_ms: quantile(&distances, 0.99),
+            lag_ms,
         })
     }
 }
@@ -49,17 +62,21 @@ pub(in crate::bench) struct Row {
 
 #[derive(Debug, Serialize)]
 struct Figures {
-    rate: Spread,
+    missing: Spread,
     p50_ms: Spread,
     p99_ms: Spread,
+    lag_p50_ms: Spread,
+    lag_p99_ms: Spread,
 }
 
 /// Of the samples of each contestant; those without any have no open model.
 pub(in crate::bench) fn rows(samples: &[(&'static str, Vec<Sample>)]) -> Vec<Row> {
     let figures = |samples: &Vec<Sample>| Figures {
-        rate: Spread::of(samples.iter().map(|sample| sample.rate)),
+        missing: Spread::of(samples.iter().map(|sample| sample.missing)),
         p50_ms: Spread::of(samples.iter().map(|sample| sample.p50_ms)),
         p99_ms: Spread::of(samples.iter().map(|sample| sample.p99_ms)),
+        lag_p50_ms: Spread::of(samples.iter().filter_map(|sample| Some(sample.lag_ms?.0))),
+        lag_p99_ms: Spread::of(samples.iter().filter_map(|sample| Some(sample.lag_ms?.1))),
     };
     let row = |(name, samples): &(&'static str, Vec<Sample>)| Row {
         name,
@@ -69,34 +86,43 @@ pub(in crate::bench) fn rows(samples: &[(&'static str, Vec<Sample>)]) -> Vec<Row
 }
 
 pub(in crate::bench) fn markdown(rows: &[Row]) -> String {
-    let head = ["", "requests a second", "off its place, p50 ms", "p99 ms"].map(str::to_owned);
-    let cells = |row: &Row| match &row.figures {
-        Some(Figures { rate, p50_ms, p99_ms }) => {
-            vec![shown(row.name), format!("{rate:.1}"), format!("{p50_ms:.3}"), format!("{p99_ms:.3}")]
-        }
-        None => vec![shown(row.name), "has no open model".to_owned(), "–".to_owned(), "–".to_owned()],
+    let head =
+        ["", "% not made", "off its place, p50 ms", "p99 ms", "late by its own word, p50 ms", "p99 ms"];
+    let cells = |row: &Row| {
+        let Some(figures) = &row.figures else {
+            let mut cells = vec![shown(row.name), "has no open model".to_owned()];
+            cells.resize(head.len(), "–".to_owned());
+            return cells;
+        };
+        let Figures { missing, p50_ms, p99_ms, lag_p50_ms, lag_p99_ms } = figures;
+        let mut cells = vec![shown(row.name), format!("{missing:.1}")];
+        cells.extend([p50_ms, p99_ms, lag_p50_ms, lag_p99_ms].map(Spread::to_string));
+        cells
     };
-    table(&head, &rows.iter().map(cells).collect::<Vec<_>>())
+    table(&head.map(str::to_owned), &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, markdown, rows};
+    use super::{Asked, Sample, markdown, rows};
 
     const MILLI: u64 = 1_000_000;
 
-    fn milli(value: f64) -> u64 {
-        (value * 1e6).round() as u64
+    /// Asked for at 1000 a second for one second.
+    fn sample(arrivals: &[u64]) -> Sample {
+        Sample::new(arrivals, Asked { rate: 1000.0, seconds: 1.0 }, None).unwrap()
+    }
+
+    fn micros(sample: Sample) -> (u64, u64) {
+        ((sample.p50_ms * 1e3).round() as u64, (sample.p99_ms * 1e3).round() as u64)
     }
 
     #[test]
     fn a_constant_rate_is_nowhere_off_whenever_it_began() {
         for began in [0, 12_345 * MILLI] {
             let arrivals: Vec<u64> = (0..1000).map(|n| began + n * MILLI).collect();
-            assert_eq!(
-                Sample::new(&arrivals, 1000.0),
-                Some(Sample { rate: 1000.0, p50_ms: 0.0, p99_ms: 0.0 })
-            );
+            let expected = Sample { missing: 0.0, p50_ms: 0.0, p99_ms: 0.0, lag_ms: None };
+            assert_eq!(sample(&arrivals), expected);
         }
     }
 
@@ -104,8 +130,7 @@ mod tests {
     fn bursts_are_off_by_up_to_half_of_their_distance() {
         // Ten at once every 10 ms: at −4.5, −3.5 … 4.5 ms of their places. By nearest rank p50 is 2.5, and p99 4.5.
         let arrivals: Vec<u64> = (0..1000).map(|n| n / 10 * 10 * MILLI).collect();
-        let sample = Sample::new(&arrivals, 1000.0).unwrap();
-        assert_eq!((milli(sample.p50_ms), milli(sample.p99_ms)), (milli(2.5), milli(4.5)), "{sample:?}");
+        assert_eq!(micros(sample(&arrivals)), (2500, 4500));
     }
 
     #[test]
@@ -113,34 +138,49 @@ mod tests {
         // 1000 arrivals; those due in 30 ms of them come together at the end of these.
         let arrivals: Vec<u64> =
             (0..1000).map(|n| if (500..530).contains(&n) { 530 * MILLI } else { n * MILLI }).collect();
-        let sample = Sample::new(&arrivals, 1000.0).unwrap();
         // Late by 1 to 30 ms; of all, 1% is more than 20.
-        assert_eq!((milli(sample.p50_ms), milli(sample.p99_ms)), (0, milli(20.0)), "{sample:?}");
+        assert_eq!(micros(sample(&arrivals)), (0, 20_000));
     }
 
     #[test]
     fn a_rate_that_is_missed_drifts_away_from_its_schedule() {
-        // 1001 at 999 a second: the last is a millisecond behind the first, and the middle fits.
-        let arrivals: Vec<u64> = (0..=1000).map(|n| (f64::from(n) * 1e9 / 999.0) as u64).collect();
-        let sample = Sample::new(&arrivals, 1000.0).unwrap();
-        assert!((sample.rate - 999.0).abs() < 0.001, "{sample:?}");
-        assert!((sample.p99_ms - 0.495).abs() < 0.002, "{sample:?}");
+        // 1000 at 999 a second: the last is a millisecond behind the first, and the middle fits.
+        let arrivals: Vec<u64> = (0..1000).map(|n| (f64::from(n) * 1e9 / 999.0) as u64).collect();
+        let (p50, p99) = micros(sample(&arrivals));
+        assert!((249..=251).contains(&p50) && (494..=496).contains(&p99), "{p50} {p99}");
+    }
+
+    #[test]
+    fn what_was_not_made_is_counted_and_shifts_what_comes_after() {
+        // Every second arrival of the second half is left out: 250 of 1000. The last is 249 ms off, and 1% of 750 are more
+        // than 242.
+        let due = (0..1000).filter(|n| *n < 500 || n % 2 == 0);
+        let sample = sample(&due.map(|n| n * MILLI).collect::<Vec<_>>());
+        assert_eq!(micros(sample).1, 242_000);
+        assert!((sample.missing - 25.0).abs() < 1e-9, "{sample:?}");
     }
 
     #[test]
     fn one_arrival_says_nothing() {
-        assert_eq!(Sample::new(&[], 1.0), None);
-        assert_eq!(Sample::new(&[7], 1.0), None);
+        let asked = Asked { rate: 1.0, seconds: 1.0 };
+        assert_eq!(Sample::new(&[], asked, None), None);
+        assert_eq!(Sample::new(&[7], asked, None), None);
     }
 
     #[test]
     fn a_contestant_without_an_open_model_is_named() {
-        let samples = [("oha", vec![Sample { rate: 999.0, p50_ms: 0.5, p99_ms: 1.25 }]), ("wrk", vec![])];
+        let own = Sample { missing: 0.5, p50_ms: 0.5, p99_ms: 1.25, lag_ms: Some((0.125, 1.0)) };
+        let samples = [
+            ("loadtest --trace off", vec![own]),
+            ("oha", vec![Sample { lag_ms: None, ..own }]),
+            ("wrk", vec![]),
+        ];
         let expected = "\
-| | requests a second | off its place, p50 ms | p99 ms |
-|---|---|---|---|
-| `oha` | 999.0 | 0.500 | 1.250 |
-| `wrk` | has no open model | – | – |
+| | % not made | off its place, p50 ms | p99 ms | late by its own word, p50 ms | p99 ms |
+|---|---|---|---|---|---|
+| `loadtest --trace off` | 0.5 | 0.50 | 1.25 | 0.12 | 1.00 |
+| `oha` | 0.5 | 0.50 | 1.25 | – | – |
+| `wrk` | has no open model | – | – | – | – |
 ";
         assert_eq!(markdown(&rows(&samples)), expected);
     }

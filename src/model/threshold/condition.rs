@@ -1,0 +1,231 @@
+//! `aggregation operator number[unit]`.
+
+use std::fmt;
+
+use super::metric::aggregations;
+use crate::model::custom::MetricKind;
+use crate::model::duration;
+use crate::model::nearest::nearest;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Aggregation {
+    Count,
+    Rate,
+    Value,
+    Avg,
+    Min,
+    Max,
+    Percentile(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// Those of two characters first: one of one character is the beginning of them.
+const OPERATORS: [(&str, Operator); 6] = [
+    (">=", Operator::GreaterOrEqual),
+    ("<=", Operator::LessOrEqual),
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    (">", Operator::Greater),
+    ("<", Operator::Less),
+];
+
+/// What has to hold of a metric's aggregate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Condition {
+    pub(super) aggregation: Aggregation,
+    operator: Operator,
+    /// Milliseconds where the metric is a duration.
+    limit: f64,
+    /// The limit was written with a unit.
+    has_unit: bool,
+}
+
+impl Condition {
+    /// Reads one for a metric of this name and kind.
+    pub(super) fn parse(text: &str, metric: &str, kind: MetricKind) -> Result<Self, String> {
+        let at = text
+            .find(['<', '>', '=', '!'])
+            .ok_or_else(|| format!("`{text}` has no comparison; write it like p(95)<600ms or rate<0.01"))?;
+        let (left, rest) = text.split_at(at);
+        let Some((symbol, operator)) = OPERATORS.into_iter().find(|(symbol, _)| rest.starts_with(symbol))
+        else {
+            return Err(format!("`{text}` has no operator that is known; there are >, >=, <, <=, == and !="));
+        };
+        let aggregation = Aggregation::parse(left.trim(), text)?;
+        if !aggregation.fits(kind) {
+            return Err(format!(
+                "`{}` cannot be taken of `{metric}`; it has {}",
+                left.trim(),
+                aggregations(kind)
+            ));
+        }
+        let limit = rest[symbol.len()..].trim();
+        let number = limit.parse::<f64>().ok().filter(|number| number.is_finite());
+        let (limit, has_unit) = match (number, kind) {
+            (Some(number), _) => (number, false),
+            (None, MetricKind::Trend) => (millis(limit)?, true),
+            (None, _) => return Err(format!("`{limit}` is not a number; `{metric}` has no unit")),
+        };
+        Ok(Self { aggregation, operator, limit, has_unit })
+    }
+
+    /// Whether it holds wherever in this range the value lies.
+    pub(super) fn holds_within(&self, lowest: f64, highest: f64) -> bool {
+        if highest <= lowest {
+            return self.holds(lowest);
+        }
+        match self.operator {
+            Operator::Equal => false,
+            Operator::NotEqual => self.limit < lowest || self.limit > highest,
+            _ => self.holds(lowest) && self.holds(highest),
+        }
+    }
+
+    pub(super) fn holds(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::Greater => value > self.limit,
+            Operator::GreaterOrEqual => value >= self.limit,
+            Operator::Less => value < self.limit,
+            Operator::LessOrEqual => value <= self.limit,
+            Operator::Equal => (value - self.limit).abs() <= f64::EPSILON * value.abs().max(1.0),
+            Operator::NotEqual => (value - self.limit).abs() > f64::EPSILON * value.abs().max(1.0),
+        }
+    }
+}
+
+fn millis(text: &str) -> Result<f64, String> {
+    Ok(duration::parse(text)?.as_secs_f64() * 1e3)
+}
+
+/// As it is read: what is displayed reads back as the same.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let symbol = OPERATORS
+            .iter()
+            .find(|(_, operator)| *operator == self.operator)
+            .map_or("", |(symbol, _)| symbol);
+        write!(f, "{}{symbol}", self.aggregation)?;
+        let unit = self
+            .has_unit
+            .then(|| std::time::Duration::try_from_secs_f64(self.limit / 1e3))
+            .and_then(Result::ok);
+        match unit
+            .map(duration::format)
+            .filter(|text| millis(text).is_ok_and(|back| back.to_bits() == self.limit.to_bits()))
+        {
+            Some(text) => f.write_str(&text),
+            None => write!(f, "{}", self.limit),
+        }
+    }
+}
+
+impl Aggregation {
+    fn parse(text: &str, expression: &str) -> Result<Self, String> {
+        Ok(match text {
+            "count" => Self::Count,
+            "rate" => Self::Rate,
+            "value" => Self::Value,
+            "avg" => Self::Avg,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            "med" => Self::Percentile(50.0),
+            _ => {
+                let percent = text.strip_prefix("p(").and_then(|rest| rest.strip_suffix(')')).map(str::trim);
+                let Some(percent) = percent else {
+                    let known = ["count", "rate", "value", "avg", "min", "med", "max", "p(95)"];
+                    return Err(format!(
+                        "`{expression}` begins with an unknown aggregation `{text}`{}",
+                        nearest(text, known)
+                    ));
+                };
+                match percent.parse::<f64>() {
+                    Ok(percent) if (0.0..=100.0).contains(&percent) => Self::Percentile(percent),
+                    _ => return Err(format!("`p({percent})` is no percentile; N is within 0 to 100")),
+                }
+            }
+        })
+    }
+
+    fn fits(self, kind: MetricKind) -> bool {
+        match self {
+            Self::Count => kind == MetricKind::Counter,
+            Self::Rate => matches!(kind, MetricKind::Counter | MetricKind::Rate),
+            Self::Value => kind == MetricKind::Gauge,
+            Self::Avg | Self::Min | Self::Max | Self::Percentile(_) => kind == MetricKind::Trend,
+        }
+    }
+}
+
+impl fmt::Display for Aggregation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count => f.write_str("count"),
+            Self::Rate => f.write_str("rate"),
+            Self::Value => f.write_str("value"),
+            Self::Avg => f.write_str("avg"),
+            Self::Min => f.write_str("min"),
+            Self::Max => f.write_str("max"),
+            Self::Percentile(percent) => write!(f, "p({percent})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kinds() -> impl Strategy<Value = MetricKind> {
+        prop_oneof![
+            Just(MetricKind::Counter),
+            Just(MetricKind::Gauge),
+            Just(MetricKind::Rate),
+            Just(MetricKind::Trend)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_displayed_reads_back_as_the_same(
+            aggregation in "count|rate|value|avg|min|med|max|p\\([0-9]{1,2}(\\.[0-9]{1,3})?\\)",
+            space in " {0,2}",
+            operator in "<|<=|>|>=|==|!=",
+            limit in "-?[0-9]{1,9}(\\.[0-9]{1,9})?(e-?[0-9]{1,2})?|[0-9]{1,6}(\\.[0-9]{1,3})?(us|ms|s|m|h)",
+            kind in kinds(),
+        ) {
+            let text = format!("{aggregation}{space}{operator}{space}{limit}");
+            if let Ok(condition) = Condition::parse(&text, "m", kind) {
+                let again = Condition::parse(&condition.to_string(), "m", kind);
+                // A bare number and one with a unit are the same condition.
+                let without_unit = |condition: Condition| Condition { has_unit: false, ..condition };
+                prop_assert_eq!(again.map(without_unit), Ok(without_unit(condition)), "{}", condition);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "(\\PC|[pcra0-9().<>=!ms ])*", kind in kinds()) {
+            let _ = Condition::parse(&text, "m", kind);
+        }
+    }
+
+    #[test]
+    fn units_stay_where_they_were_written() {
+        for (text, want) in [
+            ("p(95) < 600ms", "p(95)<600ms"),
+            ("med<=1.5s", "p(50)<=1.5s"),
+            ("p(99.9)>250us", "p(99.9)>250us"),
+            ("avg != 12.5", "avg!=12.5"),
+        ] {
+            assert_eq!(Condition::parse(text, "m", MetricKind::Trend).unwrap().to_string(), want);
+        }
+    }
+}
