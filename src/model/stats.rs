@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::custom::MetricStats;
 use super::event::Aborted;
+use super::flow::FlowStats;
 use super::latency::Latency;
 use super::phases::{HttpPhase, PhaseTimes, Phases};
 
@@ -228,16 +229,6 @@ impl ErrorTally {
     }
 }
 
-/// What became of the iterations of one flow of a mix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FlowStats {
-    /// Ended: well, with an error, or by a panic.
-    pub(crate) iterations: u64,
-    pub(crate) failed_iterations: u64,
-    pub(crate) interrupted_iterations: u64,
-}
-
 /// A stretch of a phase's time, in nanoseconds from the phase's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Span {
@@ -353,10 +344,7 @@ impl ScenarioStats {
             self.steps.entry(key.clone()).or_default().merge(stats);
         }
         for (name, flow) in &other.flows {
-            let own = self.flows.entry(name.clone()).or_default();
-            own.iterations += flow.iterations;
-            own.failed_iterations += flow.failed_iterations;
-            own.interrupted_iterations += flow.interrupted_iterations;
+            self.flows.entry(name.clone()).or_default().merge(flow);
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();

@@ -17,7 +17,7 @@ use crate::model::health::Signs;
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
-use crate::runtime::data::{Seats, UsersOfData};
+use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
 use crate::runtime::http::{Files, Target};
@@ -106,14 +106,7 @@ impl Prepared {
             }
             chosen.push((scenario, load));
         }
-        let data: Vec<_> = chosen
-            .iter()
-            .map(|(scenario, load)| UsersOfData {
-                scenario: &scenario.name,
-                users: load.vus_max(),
-                data: &scenario.data,
-            })
-            .collect();
+        let users: Vec<_> = chosen.iter().map(|(it, load)| it.users_of_data(load.vus_max())).collect();
         let facts = RunFacts {
             target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
@@ -124,7 +117,7 @@ impl Prepared {
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
             seed: plan.seed(),
-            seats: Seats::assign(&data)?,
+            seats: Seats::assign(&users)?,
             files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{Shard, WorkEnd};
-use crate::model::stats::{DropCause, FlowStats};
+use crate::model::flow::FlowStats;
+use crate::model::stats::DropCause;
 
 impl Shard {
     pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration) {
