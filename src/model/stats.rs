@@ -147,6 +147,16 @@ pub(crate) enum Series {
 }
 
 impl Series {
+    /// Of requests or timed steps, before the first.
+    pub(crate) fn work() -> Self {
+        Self::Work(StepStats::default())
+    }
+
+    /// Of iterations, before the first.
+    pub(crate) fn iterations() -> Self {
+        Self::Iterations(Box::default())
+    }
+
     /// Two series of one number are of one kind: the thresholds number them.
     fn merge(&mut self, other: &Self) {
         match (self, other) {

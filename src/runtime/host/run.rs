@@ -18,8 +18,9 @@ use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
 use crate::runtime::http::{RequestDefaults, Target};
+use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
-use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
+use crate::runtime::scenario::{Measures, RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
@@ -80,6 +81,7 @@ struct Ready {
     shared: Shared,
     /// Its place among the scenarios of the run.
     place: usize,
+    recording: Arc<Recording>,
 }
 
 impl Prepared {
@@ -118,6 +120,7 @@ impl Prepared {
             // the numbers of one that starts later.
             unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
+            epoch: clock::now(),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
             seed: seed_of(&plan.run),
@@ -247,7 +250,10 @@ impl<T: FnMut(Event)> Run<'_, T> {
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared, place });
+            let info = scenario.info()?;
+            let Measures { tags, max_names, .. } = &scenario.measures;
+            let recording = Arc::new(Recording::new(&info, tags.clone(), *max_names));
+            ready.push(Ready { scenario, load, shared, place, recording });
         }
         Ok(ready)
     }
@@ -294,6 +300,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
+        let recordings = slots.iter().map(|(one, ..)| one.recording.clone()).collect();
         let seed = self.plan.seed();
         let slots = slots.into_iter().map(|(one, load, timing)| Slot {
             name: one.scenario.name.clone(),
@@ -311,6 +318,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 phase,
                 names: names.clone(),
                 place: one.place,
+                recording: one.recording.clone(),
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -321,6 +329,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
             scenarios,
             export: self.export,
             plan: self.plan,
+            recordings,
             gate: &mut self.gate,
             alone: ScenarioStats::default(),
             tell: &mut *self.tell,
@@ -374,6 +383,7 @@ struct ScenarioUsers {
     phase: Phase,
     names: Arc<[Arc<str>]>,
     place: usize,
+    recording: Arc<Recording>,
 }
 
 impl Users for ScenarioUsers {
@@ -383,6 +393,10 @@ impl Users for ScenarioUsers {
             Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
         });
         Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
+    }
+
+    fn recording(&self) -> Arc<Recording> {
+        self.recording.clone()
     }
 }
 

@@ -12,6 +12,7 @@ use super::response::Response;
 use super::sending::Ready;
 use super::status::StatusSet;
 use super::transport::Outgoing;
+use crate::model::tags::{self, Tags};
 use crate::runtime::error::Result;
 use crate::runtime::scenario::Vu;
 
@@ -35,6 +36,7 @@ pub struct Request<'v> {
     expected: Option<StatusSet>,
     max_redirects: Option<u32>,
     discard: Option<bool>,
+    tags: Tags,
     /// The first thing that could not be built; `send` says it.
     invalid: Option<Box<RequestError>>,
 }
@@ -54,6 +56,7 @@ impl<'v> Request<'v> {
             expected: None,
             max_redirects: None,
             discard: None,
+            tags: Tags::default(),
             invalid: None,
         }
     }
@@ -168,6 +171,19 @@ impl<'v> Request<'v> {
         self
     }
 
+    /// Gives this request's sample and span a tag, beside those of the scenario and the user. See
+    /// [`Scenario::tag`](crate::Scenario::tag).
+    pub fn tag(mut self, name: &str, value: impl Into<String>) -> Self {
+        match tags::check_name(name) {
+            Ok(()) => self.tags.set(name, value),
+            Err(why) => {
+                self.vu.note_misconfiguration(&why);
+                self.refuse("tag", why);
+            }
+        }
+        self
+    }
+
     fn typed_body(mut self, content_type: &'static str, body: Bytes) -> Self {
         self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
         self.body = body;
@@ -205,8 +221,8 @@ impl<'v> Request<'v> {
         let defaults = self.vu.requests();
         let discard = self.discard.unwrap_or(defaults.discard_bodies);
         let max_redirects = self.max_redirects.unwrap_or(defaults.max_redirects);
-        let Self { vu, method, template, name, headers, body, timeout, expected, .. } = self;
+        let Self { vu, method, template, name, headers, body, timeout, expected, tags, .. } = self;
         let outgoing = Outgoing { method, url, headers, body, discard };
-        Ok(Ready { vu, template, name, outgoing, timeout, expected, max_redirects })
+        Ok(Ready { vu, template, name, tags, outgoing, timeout, expected, max_redirects })
     }
 }

@@ -11,6 +11,7 @@ use super::status::StatusSet;
 use super::target::name_of;
 use super::transport::Outgoing;
 use super::transport::redirect::{self, Redirect};
+use crate::model::tags::Tags;
 use crate::runtime::error::Result;
 use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
@@ -21,6 +22,7 @@ pub(super) struct Ready<'v> {
     pub(super) vu: &'v Vu,
     pub(super) template: String,
     pub(super) name: Option<String>,
+    pub(super) tags: Tags,
     pub(super) outgoing: Outgoing,
     pub(super) timeout: Duration,
     /// `None`: what the scenario says.
@@ -30,7 +32,7 @@ pub(super) struct Ready<'v> {
 
 impl Ready<'_> {
     pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, mut outgoing, timeout, expected, max_redirects } = self;
+        let Self { vu, template, name, tags, mut outgoing, timeout, expected, max_redirects } = self;
         let template = name_of(&template);
         let method = outgoing.method.clone();
         let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
@@ -38,7 +40,7 @@ impl Ready<'_> {
         // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
         let mut hop = 0;
         loop {
-            let mut measured = Measured::begin(vu, &method, template, name.as_deref());
+            let mut measured = Measured::begin(vu, &method, template, name.as_deref(), &tags);
             if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);

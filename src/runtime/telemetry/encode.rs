@@ -14,6 +14,7 @@ use super::span::{IterationFacts, SpanRecord, What};
 use crate::model::id::{SpanId, TraceId};
 use crate::model::secret::Secrets;
 use crate::model::semconv;
+use crate::model::tags::Tags;
 
 /// Sampled, and known not to be of another process.
 const FLAGS: u32 = 1 | SpanFlags::ContextHasIsRemoteMask as u32;
@@ -93,6 +94,7 @@ pub(super) fn span(into: &mut Vec<u8>, scratch: &mut Vec<u8>, span: &SpanRecord,
     fixed64(writer.bytes, 7, span.start_ns);
     fixed64(writer.bytes, 8, span.end_ns);
     writer.attributes(&span.iteration, &span.what);
+    writer.tags(&span.tags);
     if let What::Iteration { run_span, .. } = span.what {
         writer.link(run_span);
     }
@@ -163,6 +165,12 @@ impl Writer<'_> {
                     self.text("error.type", class);
                 }
             }
+        }
+    }
+
+    fn tags(&mut self, tags: &Tags) {
+        for (name, value) in tags.iter() {
+            self.text(&format!("{}{name}", semconv::TAG), value);
         }
     }
 
@@ -278,6 +286,7 @@ pub(super) mod tests {
             start_ns: 1 << 60,
             end_ns: 77,
             what,
+            tags: Tags::default(),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
 
 mod arrivals;
 mod data;
+mod figures;
 mod requests;
 mod runs;
 mod transfers;

@@ -137,6 +137,7 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         env: BTreeMap::new(),
         unique: AtomicU64::new(0),
         untraced: None,
+        epoch: crate::sys::clock::now(),
         misconfiguration: OnceLock::new(),
         refused_redirect: OnceLock::new(),
         seed: 0,
