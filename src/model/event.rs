@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::health::Signs;
 use super::plan::{ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase};
 
@@ -66,7 +67,7 @@ pub(crate) enum FailureKind {
 }
 
 /// The last word of a scenario process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Finished {
     /// The load was cut short by a stop from outside.
@@ -75,7 +76,6 @@ pub(crate) struct Finished {
     /// Spans that found the export queue full or could not be delivered.
     pub(crate) spans_dropped: u64,
     pub(crate) metrics_failed: u64,
-    /// For each worker thread of the load, the part of its life that it had a CPU, 0 to 1; empty where the OS does
-    /// not tell.
-    pub(crate) worker_cpu: Vec<f64>,
+    /// What the process saw of itself during the load.
+    pub(crate) signs: Signs,
 }

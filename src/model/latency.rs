@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Three significant digits: a bucket's width is at most 0.1% of its value, or 1 µs where that is larger.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Two, for what there are many of and nobody compares to the thousandth.
+const COARSE_DIGITS: u8 = 2;
+
 /// A quantile of a [`Latency`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quantile {
@@ -36,8 +39,27 @@ pub(crate) struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
+        Self::with(new_histogram())
+    }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
+}
+
+fn coarse_histogram() -> Histogram<u64> {
+    Histogram::new(COARSE_DIGITS).expect("2 significant digits are within the histogram's range")
+}
+
+/// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
+fn put(histogram: &mut Histogram<u64>, nanos: u64) {
+    histogram.record(nanos.saturating_add(500) / 1000).expect("an auto-resizing histogram takes any value");
+}
+
+impl Latency {
+    fn with(complete: Histogram<u64>) -> Self {
         Self {
-            complete: new_histogram(),
+            complete,
             censored: None,
             never: 0,
             min_ns: u64::MAX,
@@ -47,18 +69,12 @@ impl Default for Latency {
             sum_ns: 0,
         }
     }
-}
 
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
-}
+    /// One of two significant digits, an eighth in size: within 1%, or 1 µs where that is larger.
+    pub(crate) fn coarse() -> Self {
+        Self::with(coarse_histogram())
+    }
 
-/// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
-fn put(histogram: &mut Histogram<u64>, nanos: u64) {
-    histogram.record(nanos.saturating_add(500) / 1000).expect("an auto-resizing histogram takes any value");
-}
-
-impl Latency {
     /// Records a duration that was seen to its end.
     pub(crate) fn record(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -67,6 +83,14 @@ impl Latency {
         self.max_ns = self.max_ns.max(nanos);
         self.complete_max_ns = self.complete_max_ns.max(nanos);
         self.sum_ns += u128::from(nanos);
+    }
+
+    /// Records `count` durations of nothing.
+    pub(crate) fn record_zeros(&mut self, count: u64) {
+        if count > 0 {
+            self.complete.record_n(0, count).expect("an auto-resizing histogram takes any value");
+            self.min_ns = 0;
+        }
     }
 
     /// Records a duration that was cut off after `elapsed`: it would have been this long or longer.
@@ -82,7 +106,11 @@ impl Latency {
         self.never += count;
     }
 
+    /// Takes another's durations in; an empty one takes its resolution, too.
     pub(crate) fn merge(&mut self, other: &Self) {
+        if self.is_empty() && self.complete.sigfig() != other.complete.sigfig() {
+            self.complete = Histogram::new(other.complete.sigfig()).expect("that of another histogram");
+        }
         self.complete.add(&other.complete).expect("an auto-resizing histogram takes any other");
         if let Some(censored) = &other.censored {
             let own = self.censored.get_or_insert_with(new_histogram);
@@ -274,7 +302,8 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
     let read: Histogram<u64> =
         HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| format!("{error:?}"))?;
-    let mut own = new_histogram();
+    // Of the two precisions that there are, and resizing itself, whatever was sent.
+    let mut own = if read.sigfig() == COARSE_DIGITS { coarse_histogram() } else { new_histogram() };
     own.add(&read).map_err(|error| error.to_string())?;
     Ok(own)
 }
@@ -367,15 +396,48 @@ mod tests {
         for percent in [80.0, 90.0, 100.0] {
             let quantile = latency.percentile(percent).unwrap();
             assert!(quantile.at_least && quantile.nanos.abs_diff(9_000_000) <= 9_000, "{quantile:?}");
-            assert_eq!(latency.percentile_range(percent).unwrap().1, f64::INFINITY);
+            assert!(latency.percentile_range(percent).unwrap().1.is_infinite());
         }
         let (least, most) = latency.mean_range().unwrap();
-        assert!((least - 3_700_000.0).abs() <= 3_700.0 && most == f64::INFINITY, "{least}");
+        assert!((least - 3_700_000.0).abs() <= 3_700.0 && most.is_infinite(), "{least}");
         let mut nothing_else = Latency::default();
         nothing_else.record_never(1);
         assert_eq!(nothing_else.percentile(50.0), Some(Quantile { nanos: 0, at_least: true }));
         assert_eq!(nothing_else.min_range(), Some((0.0, f64::INFINITY)));
         assert_eq!(nothing_else.mean_range(), Some((0.0, f64::INFINITY)));
+    }
+
+    #[test]
+    fn long_durations_are_told_as_exactly_as_short_ones() {
+        for micros in [512_345, 749_999, 1_234_567, 1_499_999, 12_345_678, 3_599_999_999_u64] {
+            let mut latency = Latency::default();
+            // The longest is beyond, so that no answer is exact by being the maximum.
+            for micros in [micros, 2 * micros] {
+                latency.record(Duration::from_micros(micros));
+            }
+            let (got, exact) = (latency.percentile(50.0).unwrap().nanos, micros * 1000);
+            assert!(got.abs_diff(exact) <= exact / 1000, "{got} for {exact}");
+        }
+    }
+
+    #[test]
+    fn ten_million_samples_take_no_more_room_than_the_shortest_and_the_longest() {
+        let (shortest, longest) = (Duration::from_micros(1), Duration::from_secs(3600));
+        let mut latency = Latency::default();
+        for record in [Latency::record, Latency::record_censored] {
+            record(&mut latency, shortest);
+            record(&mut latency, longest);
+        }
+        let room = |latency: &Latency| {
+            (latency.complete.distinct_values(), latency.censored.as_ref().map(Histogram::distinct_values))
+        };
+        let before = room(&latency);
+        let mut random = fastrand::Rng::with_seed(1);
+        for n in 0..10_000_000_u64 {
+            let duration = Duration::from_nanos(random.u64(1_000..=3_600_000_000_000));
+            if n % 10 == 0 { latency.record_censored(duration) } else { latency.record(duration) }
+        }
+        assert_eq!((latency.count(), room(&latency)), (10_000_004, before));
     }
 
     #[test]

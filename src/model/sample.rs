@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::event::Warning;
+use super::health::Signs;
 use super::id::RunId;
 use super::load::{LoadModel, Stage, Timing};
+use super::phases::{HttpPhase, PhaseTimes};
 use super::plan::{Declared, ReferencePlan, ScenarioInfo, ThresholdText};
 use super::stats::{Interval, Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use super::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
@@ -63,6 +65,18 @@ fn request_times(n: u64, phase: Phase) -> [Duration; 3] {
     .map(Duration::from_micros)
 }
 
+/// Of a request on a connection that is there, or is made for it.
+fn phases(time: Duration, is_first: bool) -> PhaseTimes {
+    let mut phases = PhaseTimes::default();
+    let connecting = if is_first { Duration::from_micros(400) } else { Duration::ZERO };
+    let (sending, receiving) = (Duration::from_micros(30), Duration::from_micros(60));
+    phases.set(HttpPhase::Connecting, connecting);
+    phases.set(HttpPhase::Sending, sending);
+    phases.set(HttpPhase::Waiting, time.saturating_sub(connecting + sending + receiving));
+    phases.set(HttpPhase::Receiving, receiving);
+    phases
+}
+
 fn iterations(range: std::ops::Range<u64>, phase: Phase) -> ScenarioStats {
     let mut stats = ScenarioStats { vus: 20, vus_max: 20, ..ScenarioStats::default() };
     for n in range {
@@ -72,7 +86,7 @@ fn iterations(range: std::ops::Range<u64>, phase: Phase) -> ScenarioStats {
             let step = stats.steps.entry(key).or_default();
             step.count += 1;
             *step.status.entry(if *name == STEPS[0] { 201 } else { 200 }).or_default() += 1;
-            step.latency.record(time);
+            step.respond(time, &phases(time, n == 0));
         }
         let iteration = times.iter().sum::<Duration>() + Duration::from_millis(1500);
         stats.iteration.record(iteration);
@@ -167,6 +181,9 @@ fn health() -> Health {
         cpu_share,
         runqueue_wait_ratio: Some(ratio),
         rss_bytes_max: Some(20 << 20),
+        processes: 1,
+        cpu_share_max: Some(millis(cpu_share * 1.04e6)),
+        open_files_max: Some(u64::from(pid) - 60),
     };
     let message = "auth used 91% of this host's CPU and waited 7× as long for it; the generator used 3%. Services and \
                    generator share this machine: compare runs with each other, not these milliseconds with production.";
@@ -175,6 +192,8 @@ fn health() -> Health {
         warnings: vec![Warning::new("cpu-shared", message)],
         generator_cpu_share: Some(0.03),
         host_cpu_share: Some(0.97),
+        steal_share: Some(0.0),
+        cpu_pressure: Some(0.88),
         lateness_p99_ms: None,
         processes: vec![process("auth", 101, 0.91, 7.0), process("user", 102, 0.02, 0.4)],
     }
@@ -185,7 +204,12 @@ pub(crate) fn summary() -> Summary {
     let requests = SECONDS * ITERATIONS_A_SECOND * STEPS.len() as u64;
     summarise(Inputs {
         facts: &facts(),
-        binaries: &[BinaryRun { package: PACKAGE, scenarios: &infos, stats: &stats }],
+        binaries: &[BinaryRun {
+            package: PACKAGE,
+            scenarios: &infos,
+            stats: &stats,
+            signs: &Signs::default(),
+        }],
         joined: Joined { requests_traced: requests, requests_joined: requests, ..Joined::default() },
         attribution: attribution(),
         health: health(),

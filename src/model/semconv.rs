@@ -21,3 +21,17 @@ pub(crate) const EXPECTED: &str = "loadtest.expected";
 pub(crate) const TAG: &str = "loadtest.tag.";
 pub(crate) const VU: &str = "loadtest.vu";
 pub(crate) const ITERATION: &str = "loadtest.iteration";
+
+/// How long each phase of a request took, in milliseconds, as [`HttpPhase::ALL`](super::phases::HttpPhase::ALL) has them;
+/// one that took no time is left out.
+pub(crate) const PHASES_MS: [&str; 7] = [
+    "loadtest.http.blocked_ms",
+    "loadtest.http.dns_ms",
+    "loadtest.http.connecting_ms",
+    "loadtest.http.tls_ms",
+    "loadtest.http.sending_ms",
+    "loadtest.http.waiting_ms",
+    "loadtest.http.receiving_ms",
+];
+/// On metrics of phases: which one.
+pub(crate) const HTTP_PHASE: &str = "loadtest.http.phase";

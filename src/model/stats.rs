@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::custom::MetricStats;
 use super::event::Aborted;
 use super::latency::Latency;
+use super::phases::{HttpPhase, PhaseTimes, Phases};
 
 /// What kind of work a row measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,13 +90,42 @@ pub(crate) struct StepStats {
     /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
+    /// First byte sent to last byte received, of the same requests. Requests only.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
+    pub(crate) duration: Latency,
+    /// What the time of expected responses consists of.
+    #[serde(skip_serializing_if = "Phases::is_empty")]
+    pub(crate) phases: Phases,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
+    /// Requests that were sent once more, because the connection was closed before an answer came.
+    pub(crate) retries: u64,
+    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
+    /// server and are in no other count; their classes are in `error_types`.
+    pub(crate) generator_errors: u64,
 }
 
 impl StepStats {
+    /// Takes the times of an expected response in.
+    pub(crate) fn respond(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record(total);
+        self.duration.record(phases.duration());
+        self.phases.record(phases);
+    }
+
+    /// Takes in what was seen of a request that was cut off.
+    pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
+        self.latency.record_censored(total);
+        self.duration.record_censored(phases.duration());
+    }
+
+    /// How long the phase took, over the expected responses.
+    pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
+        self.phases.of(phase, self.duration.complete_count())
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
-        let untouched = self.count + self.interrupted == 0;
+        let untouched = self.count + self.interrupted + self.generator_errors == 0;
         self.rank = if untouched { other.rank } else { self.rank.min(other.rank) };
         self.count += other.count;
         self.errors += other.errors;
@@ -105,8 +135,12 @@ impl StepStats {
         add(&mut self.status, &other.status);
         add(&mut self.error_types, &other.error_types);
         self.latency.merge(&other.latency);
+        self.duration.merge(&other.duration);
+        self.phases.merge(&other.phases);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+        self.retries += other.retries;
+        self.generator_errors += other.generator_errors;
     }
 }
 
@@ -490,5 +524,33 @@ mod tests {
         assert_eq!(tally.messages.len(), DISTINCT_ERRORS);
         assert_eq!(tally.other, 5);
         assert_eq!(tally.commonest(), Some("error 3"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_percentile_is_one_of_all_requests_and_no_mean_of_intervals_or_steps(
+            intervals in proptest::collection::vec(
+                proptest::collection::vec((0_usize..3, 1_u64..60_000_000), 0..40), 1..12
+            ),
+            percent in 0.0_f64..=100.0,
+        ) {
+            let mut run = RunStats::default();
+            let mut all = Latency::default();
+            for (second, samples) in intervals.iter().enumerate() {
+                let mut scenario = ScenarioStats::default();
+                for (step, micros) in samples {
+                    let key = StepKey { kind: StepKind::Request, name: format!("GET /{step}") };
+                    let took = Duration::from_micros(*micros);
+                    scenario.steps.entry(key).or_default().latency.record(took);
+                    all.record(took);
+                }
+                let start_ms = 1000 * second as u64;
+                let scenarios = BTreeMap::from([("s".to_owned(), scenario)]);
+                run.add(&Interval { phase: Phase::Load, start_ms, end_ms: start_ms + 1000, scenarios });
+            }
+            let merged = run.load["s"].requests().latency;
+            proptest::prop_assert_eq!(merged.count(), all.count());
+            proptest::prop_assert_eq!(merged.percentile(percent), all.percentile(percent));
+        }
     }
 }

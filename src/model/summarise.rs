@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Warning;
+use super::health::{self, Signs};
 use super::id::RunId;
+use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
-use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepStats};
+use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
-    Attribution, Check, ErrorCount, Health, LatencyMs, Run, SCHEMA, Scenario, Step, Summary, Threshold,
-    Totals, Trace, Unloaded, WarmUp, millis,
+    Attribution, Check, ErrorCount, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
+    Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
@@ -37,6 +39,7 @@ pub(crate) struct BinaryRun<'a> {
     /// The scenarios that ran, with the load that they ran under.
     pub(crate) scenarios: &'a [ScenarioInfo],
     pub(crate) stats: &'a RunStats,
+    pub(crate) signs: &'a Signs,
 }
 
 /// What became of the requests that were traced. All zero where nothing received spans.
@@ -107,6 +110,10 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         })
     };
     attribution.sort_by_key(place);
+    let judgement = health::judge(binaries);
+    health.valid &= !judgement.is_invalid;
+    health.warnings.extend(judgement.warnings);
+    health.lateness_p99_ms = judgement.lateness_p99.map(|late| millis(late.as_nanos() as f64));
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     health.warnings.extend(scenarios.iter().filter_map(panicked));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
@@ -249,6 +256,7 @@ fn step(
     unloaded: Option<&StepStats>,
 ) -> Step {
     let p50 = unloaded.and_then(|stats| stats.latency.percentile(50.0));
+    let is_request = key.kind == StepKind::Request;
     Step {
         package: package.to_owned(),
         scenario: scenario.to_owned(),
@@ -261,6 +269,14 @@ fn step(
         status: stats.status.clone(),
         error_types: stats.error_types.clone(),
         latency_ms: LatencyMs::of(&stats.latency),
+        duration_ms: is_request.then(|| LatencyMs::of(&stats.duration)),
+        phases_ms: HttpPhase::ALL
+            .into_iter()
+            .filter(|_| is_request)
+            .filter_map(|phase| Some((phase.name().to_owned(), PhaseMs::of(&stats.phase(phase))?)))
+            .collect(),
+        retries: stats.retries,
+        generator_errors: stats.generator_errors,
         unloaded_ms: p50.map(|p50| Unloaded { p50: millis(p50.nanos as f64) }),
     }
 }
@@ -306,6 +322,8 @@ fn totals(binaries: &[BinaryRun<'_>], load_time: Duration) -> Totals {
         totals.errors += requests.errors;
         totals.rate_limited += requests.rate_limited;
         totals.interrupted += requests.interrupted;
+        totals.retries += requests.retries;
+        totals.generator_errors += requests.generator_errors;
     }
     if !load_time.is_zero() {
         totals.requests_per_s = totals.requests as f64 / load_time.as_secs_f64();
@@ -364,7 +382,11 @@ mod tests {
     use super::super::plan::ThresholdText;
     use super::super::sample;
     use super::super::verdict::Verdict;
+    use std::sync::LazyLock;
+
     use super::*;
+
+    static NOTHING_SEEN: LazyLock<Signs> = LazyLock::new(Signs::default);
 
     fn of(binaries: &[BinaryRun<'_>], health: Health, outcomes: Vec<Outcome>) -> Summary {
         summarise(Inputs {
@@ -403,6 +425,11 @@ mod tests {
             let ascending = [latency.min, latency.p50, latency.p90, latency.p95, latency.p99, latency.max];
             assert!(ascending.is_sorted(), "{ascending:?}");
             assert!(step.unloaded_ms.as_ref().unwrap().p50 < latency.min.unwrap());
+            let means: f64 = step.phases_ms.values().map(|phase| phase.mean).sum();
+            assert!((means - latency.mean.unwrap()).abs() < 0.01, "{means} of {:?}", latency.mean);
+            assert_eq!(step.phases_ms.len(), 7);
+            let before = means - step.duration_ms.as_ref().unwrap().mean.unwrap();
+            assert!((before - step.phases_ms["connecting"].mean).abs() < 0.01, "{before}");
         }
         for attribution in &summary.attribution {
             let sum: f64 = attribution.operations.iter().map(|operation| operation.critical_ms).sum();
@@ -419,7 +446,7 @@ mod tests {
     #[test]
     fn binaries_one_after_the_other_have_their_own_figures_and_one_total() {
         let (infos, stats) = (sample::infos(), sample::stats());
-        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats };
+        let binary = |package| BinaryRun { package, scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
         let summary = of(&[binary("a"), binary("b")], valid(), Vec::new());
         let packages: Vec<_> = summary.scenarios.iter().map(|scenario| scenario.package.as_str()).collect();
         assert_eq!(packages, ["a", "b"]);
@@ -444,7 +471,7 @@ mod tests {
             (&cut_off, "20 were cut off"),
             (&nothing, "none was started"),
         ] {
-            let binary = BinaryRun { package: "p", scenarios: &infos, stats };
+            let binary = BinaryRun { package: "p", scenarios: &infos, stats, signs: &NOTHING_SEEN };
             let summary = of(&[binary], valid(), Vec::new());
             assert_eq!(summary.exit_code, 102);
             let why = no_success(&summary.scenarios).unwrap();
@@ -457,10 +484,11 @@ mod tests {
     fn the_exit_code_follows_the_documented_precedence() {
         let infos = sample::infos();
         let stats = sample::stats();
-        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats }];
+        let binaries = [BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }];
         let mut no_thresholds = infos.clone();
         no_thresholds[0].thresholds.clear();
-        let passing = [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats }];
+        let passing =
+            [BinaryRun { package: "p", scenarios: &no_thresholds, stats: &stats, signs: &NOTHING_SEEN }];
         let invalid = Health::default();
         assert_eq!(of(&passing, valid(), Vec::new()).exit_code, 0);
         assert_eq!(of(&passing, invalid.clone(), Vec::new()).verdict, Verdict::Invalid);
@@ -477,8 +505,11 @@ mod tests {
             // Beside a scenario that is well, so that the run itself has successes.
             infos.push(ScenarioInfo { name: "well".into(), thresholds: Vec::new(), ..infos[0].clone() });
             stats.load.insert("well".into(), sample::stats().load[sample::SCENARIO].clone());
-            let summary =
-                of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+            let summary = of(
+                &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+                valid(),
+                Vec::new(),
+            );
             summary.health.warnings.iter().map(|warning| warning.code.clone()).collect::<Vec<_>>()
         };
         assert_eq!(codes(|_| ()), [""; 0]);
@@ -496,8 +527,11 @@ mod tests {
         }];
         let mut stats = sample::stats();
         stats.load.insert("unlisted".into(), ScenarioStats::default());
-        let summary =
-            of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), Vec::new());
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            Vec::new(),
+        );
         assert_eq!(summary.scenarios[1].executor, "unknown");
         assert!(!summary.thresholds[0].passed && summary.thresholds[0].text.contains("unknown metric"));
     }
@@ -514,7 +548,11 @@ mod tests {
             at_ms: 4000,
             text: "p(95)=2h".into(),
         });
-        let summary = of(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats }], valid(), vec![]);
+        let summary = of(
+            &[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN }],
+            valid(),
+            vec![],
+        );
         let threshold = &summary.thresholds[0];
         assert!(!threshold.passed && threshold.observed.is_some());
         assert_eq!(threshold.aborted_at_s, Some(4.0));

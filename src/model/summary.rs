@@ -172,6 +172,10 @@ pub(crate) struct Totals {
     pub(crate) errors: u64,
     pub(crate) rate_limited: u64,
     pub(crate) interrupted: u64,
+    #[serde(default)]
+    pub(crate) retries: u64,
+    #[serde(default)]
+    pub(crate) generator_errors: u64,
     pub(crate) requests_per_s: f64,
 }
 
@@ -188,9 +192,44 @@ pub(crate) struct Step {
     pub(crate) status: BTreeMap<u16, u64>,
     pub(crate) error_types: BTreeMap<String, u64>,
     pub(crate) latency_ms: LatencyMs,
+    /// Requests only: first byte sent to last byte received, k6's `http_req_duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) duration_ms: Option<LatencyMs>,
+    /// Requests only: what the time of expected responses consists of, by the phases' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) phases_ms: BTreeMap<String, PhaseMs>,
+    /// Requests that were sent once more, because the connection was closed before an answer came.
+    #[serde(default)]
+    pub(crate) retries: u64,
+    /// Requests that the generator itself could not send: in no other count.
+    #[serde(default)]
+    pub(crate) generator_errors: u64,
     /// The same step in the reference phase, one iteration at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unloaded_ms: Option<Unloaded>,
+}
+
+/// One phase of a step's requests, in milliseconds. On a kept connection the phases before `sending` are 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PhaseMs {
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+impl PhaseMs {
+    pub(crate) fn of(latency: &Latency) -> Option<Self> {
+        let at = |percent| latency.percentile(percent).map(|quantile| millis(quantile.nanos as f64));
+        Some(Self {
+            mean: latency.mean_nanos().map(millis)?,
+            p50: at(50.0)?,
+            p95: at(95.0)?,
+            p99: at(99.0)?,
+            max: at(100.0)?,
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -297,13 +336,20 @@ pub(crate) struct Health {
     /// CPU of the scenario process and the tool, of what the host has (all cores), 0 to 1.
     pub(crate) generator_cpu_share: Option<f64>,
     pub(crate) host_cpu_share: Option<f64>,
+    /// Of the host's CPU time, what the hypervisor gave to others, 0 to 1.
+    #[serde(default)]
+    pub(crate) steal_share: Option<f64>,
+    /// The part of the load's time in which something on the host was ready to run but without a CPU, 0 to 1; `null`
+    /// where the kernel has no pressure stall information.
+    #[serde(default)]
+    pub(crate) cpu_pressure: Option<f64>,
     /// Open models only.
     pub(crate) lateness_p99_ms: Option<f64>,
     pub(crate) processes: Vec<Process>,
 }
 
-/// What one process used of this host during the load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What one process, or those of one name, used of this host during the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) pid: u32,
@@ -312,4 +358,13 @@ pub(crate) struct Process {
     /// Time that its threads waited for a CPU, over the time they had one; `null` where the OS does not tell.
     pub(crate) runqueue_wait_ratio: Option<f64>,
     pub(crate) rss_bytes_max: Option<u64>,
+    /// How many processes were counted together, at most.
+    #[serde(default)]
+    pub(crate) processes: u32,
+    /// `cpu_share` of the second in which it was the highest.
+    #[serde(default)]
+    pub(crate) cpu_share_max: Option<f64>,
+    /// Descriptors open at a time, at most; `null` where the OS does not tell, as of other users' processes.
+    #[serde(default)]
+    pub(crate) open_files_max: Option<u64>,
 }

@@ -156,17 +156,24 @@ pub(crate) fn table(summary: &Summary, columns: &[Column]) -> String {
             (name, columns.iter().map(|column| column.figure(step)).collect())
         })
         .collect();
+    let head = columns.iter().map(|column| (column.header(), column.width())).collect::<Vec<_>>();
+    lines("step", &head, &rows)
+}
+
+/// A table whose first column has names and whose others, under headers with their least widths, have figures. Every line
+/// ends in a line feed.
+pub(crate) fn lines(title: &str, columns: &[(&str, usize)], rows: &[(String, Vec<String>)]) -> String {
     let name_width = rows.iter().map(|(name, _)| width(name)).fold(NAME_WIDTH, usize::max);
     let widths: Vec<usize> = columns
         .iter()
         .enumerate()
-        .map(|(at, column)| rows.iter().map(|(_, cells)| width(&cells[at])).fold(column.width(), usize::max))
+        .map(|(at, (_, least))| rows.iter().map(|(_, cells)| width(&cells[at])).fold(*least, usize::max))
         .collect();
-    let headers = columns.iter().map(|column| column.header().to_owned()).collect();
+    let headers = columns.iter().map(|(header, _)| (*header).to_owned()).collect();
     let rules = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let head = [("step".to_owned(), headers), ("-".repeat(name_width), rules)];
+    let head = [(title.to_owned(), headers), ("-".repeat(name_width), rules)];
     let mut out = String::new();
-    for (name, cells) in head.iter().chain(&rows) {
+    for (name, cells) in head.iter().chain(rows) {
         let _ = write!(out, "{name:name_width$}");
         for (cell, width) in cells.iter().zip(&widths) {
             let _ = write!(out, " {cell:>width$}");
@@ -178,14 +185,20 @@ pub(crate) fn table(summary: &Summary, columns: &[Column]) -> String {
 
 /// `totals: 1800 requests, 0 errors, 0 rate-limited, 15.0 req/s avg`
 pub(crate) fn totals(totals: &Totals) -> String {
-    let Totals { requests, errors, rate_limited, interrupted, requests_per_s } = totals;
-    let interrupted = match interrupted {
-        0 => String::new(),
-        n => format!("{n} interrupted, "),
-    };
-    format!(
-        "totals: {requests} requests, {errors} errors, {rate_limited} rate-limited, {interrupted}{requests_per_s:.1} req/s avg"
-    )
+    let Totals { requests, errors, rate_limited, interrupted, retries, generator_errors, requests_per_s } =
+        totals;
+    let mut text = format!("totals: {requests} requests, {errors} errors, {rate_limited} rate-limited, ");
+    for (count, what) in [
+        (interrupted, "interrupted"),
+        (retries, "sent again"),
+        (generator_errors, "not sent by the generator"),
+    ] {
+        if *count > 0 {
+            let _ = write!(text, "{count} {what}, ");
+        }
+    }
+    let _ = write!(text, "{requests_per_s:.1} req/s avg");
+    text
 }
 
 /// Whether any figure of the table is only a lower bound.
@@ -272,10 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn the_totals_line_names_what_was_interrupted_only_if_something_was() {
+    fn the_totals_line_names_what_is_out_of_the_ordinary_only_where_there_was_some() {
         let mut sum = sample::summary().totals;
         assert_eq!(totals(&sum), "totals: 1800 requests, 0 errors, 0 rate-limited, 15.0 req/s avg");
         sum.interrupted = 3;
         assert!(totals(&sum).contains("0 rate-limited, 3 interrupted, 15.0 req/s avg"));
+        (sum.retries, sum.generator_errors) = (2, 1);
+        let line = totals(&sum);
+        assert!(line.contains("3 interrupted, 2 sent again, 1 not sent by the generator, 15.0"), "{line}");
     }
 }

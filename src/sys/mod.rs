@@ -1,5 +1,6 @@
 //! The only place that touches clocks, the environment, files, processes, signals and git.
 
+pub(crate) mod cgroup;
 pub(crate) mod clock;
 pub(crate) mod env;
 #[cfg(feature = "cli")]
@@ -9,6 +10,7 @@ pub(crate) mod file;
 pub(crate) mod fs;
 #[cfg(feature = "cli")]
 pub(crate) mod git;
+pub(crate) mod limits;
 #[cfg(feature = "cli")]
 pub(crate) mod proc;
 pub(crate) mod process;

@@ -84,6 +84,8 @@ impl SchedStat {
 pub(crate) struct Host {
     pub(crate) busy_ticks: u64,
     pub(crate) total_ticks: u64,
+    /// Of the busy ones, those in which the hypervisor ran others on this host's CPUs.
+    pub(crate) steal_ticks: u64,
 }
 
 impl Host {
@@ -93,12 +95,41 @@ impl Host {
         let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).map(number).collect::<Option<_>>()?;
         let [idle, disk] = [*ticks.get(3)?, *ticks.get(4)?];
         let total_ticks: u64 = ticks.iter().sum();
-        Some(Self { busy_ticks: total_ticks - idle - disk, total_ticks })
+        Some(Self {
+            busy_ticks: total_ticks - idle - disk,
+            total_ticks,
+            steal_ticks: *ticks.get(7).unwrap_or(&0),
+        })
     }
 
     pub(crate) fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
+}
+
+/// How many descriptors a process has open, from `/proc/PID/fd`; another user's are not told.
+pub(crate) fn open_files(pid: u32) -> Option<u64> {
+    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
+}
+
+/// The ids and names of all processes. A name is what `ps -e -o comm` prints: the file's, cut off after 15 bytes.
+pub(crate) fn names() -> Vec<(u32, String)> {
+    let name = |pid| {
+        let bytes = fs::read(format!("/proc/{pid}/comm")).ok()?;
+        Some((pid, String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned()))
+    };
+    numbers_in("/proc").into_iter().filter_map(name).collect()
+}
+
+/// For how long, since the host's start, something was ready to run but without a CPU, in microseconds: from
+/// `/proc/pressure/cpu`, where the kernel has it.
+pub(crate) fn cpu_pressure_micros() -> Option<u64> {
+    parse_pressure(&fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
+fn parse_pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    number(line.split_ascii_whitespace().find_map(|field| field.strip_prefix("total="))?)
 }
 
 /// The resident memory of a process, from `/proc/PID/status`.
@@ -168,7 +199,7 @@ mod tests {
     #[test]
     fn guest_time_is_not_counted_twice_and_disk_waits_are_idle() {
         let text = "cpu  100 5 50 800 20 3 2 20 40 1\ncpu0 50 2 25 400 10 1 1 10 20 0\nintr 5\n";
-        assert_eq!(Host::parse(text), Some(Host { busy_ticks: 180, total_ticks: 1000 }));
+        assert_eq!(Host::parse(text), Some(Host { busy_ticks: 180, total_ticks: 1000, steal_ticks: 20 }));
     }
 
     #[test]
@@ -176,6 +207,15 @@ mod tests {
         assert_eq!(SchedStat::parse("1500 13200 42\n"), Some(SchedStat { running: 1500, waiting: 13200 }));
         assert_eq!(parse_resident_bytes("Name:\tsh\nVmHWM:\t  900 kB\nVmRSS:\t  512 kB\n"), Some(524_288));
         assert_eq!(parse_resident_bytes("Name:\tkthreadd\n"), None);
+    }
+
+    #[test]
+    fn pressure_is_the_time_in_which_some_waited() {
+        let text = "some avg10=1.53 avg60=0.87 avg300=0.10 total=4711\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+        assert_eq!(parse_pressure(text), Some(4711));
+        for text in ["", "full avg10=0.00 total=9\n", "some avg10=0.00\n", "some total=x\n"] {
+            assert_eq!(parse_pressure(text), None, "{text:?}");
+        }
     }
 
     #[test]
@@ -213,6 +253,8 @@ mod tests {
         assert!(processes().iter().any(|process| process.pid == me));
         assert!(threads(me).contains(&me));
         assert!(resident_bytes(me).unwrap() > 0);
+        assert!(open_files(me).unwrap() >= 3);
+        assert!(names().iter().any(|(pid, name)| *pid == me && !name.is_empty()));
         assert!(Host::read().unwrap().total_ticks > 0);
     }
 }

@@ -14,3 +14,4 @@ pub(crate) mod report;
 pub(crate) mod results;
 pub(crate) mod scaffold;
 pub(crate) mod services;
+pub(crate) mod usage;

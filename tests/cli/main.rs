@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the rule is for the crate, and these tests are beside it")]
 
 mod adding_up;
+mod arrivals;
 mod commands;
 mod counts;
 mod discovery;

@@ -33,7 +33,8 @@ use tonic::{Request, Response, Status};
 #[derive(Debug, Default)]
 struct Received {
     spans: Vec<(String, Span)>,
-    metrics: Vec<Vec<Metric>>,
+    /// By the service of their resource.
+    metrics: Vec<(String, Vec<Metric>)>,
     /// gRPC calls, HTTP requests.
     calls: (usize, usize),
 }
@@ -49,8 +50,11 @@ impl Received {
     }
 
     fn metrics(&mut self, request: ExportMetricsServiceRequest) {
-        let scopes = request.resource_metrics.into_iter().flat_map(|group| group.scope_metrics);
-        self.metrics.push(scopes.flat_map(|scope| scope.metrics).collect());
+        for group in request.resource_metrics {
+            let service = text(&group.resource.unwrap_or_default().attributes, "service.name");
+            self.metrics
+                .push((service, group.scope_metrics.into_iter().flat_map(|scope| scope.metrics).collect()));
+        }
     }
 }
 
@@ -101,9 +105,11 @@ impl Sink {
         received.spans.iter().filter(|(of, _)| of == service).map(|(_, span)| span.clone()).collect()
     }
 
-    /// What each request with metrics said, in the order of arrival.
-    pub(crate) fn metrics(&self) -> Vec<Vec<Metric>> {
-        self.received.lock().unwrap().metrics.clone()
+    /// What was said each time of a service's metric, in the order of arrival.
+    pub(crate) fn metrics(&self, service: &str, name: &str) -> Vec<Metric> {
+        let received = self.received.lock().unwrap();
+        let of_service = received.metrics.iter().filter(|(of, _)| of == service);
+        of_service.flat_map(|(_, metrics)| metrics).filter(|metric| metric.name == name).cloned().collect()
     }
 
     /// How many gRPC calls and HTTP requests came.

@@ -88,7 +88,7 @@ fn whole(folder: &Path) {
         let (path, text) = (path.to_string_lossy(), String::from_utf8_lossy(&bytes));
         match path.as_ref() {
             "summary.json" => drop(serde_json::from_slice::<Value>(&bytes).unwrap()),
-            "spans.otlp.jsonl" => {
+            "spans.otlp.jsonl" | "usage.jsonl" => {
                 text.lines().for_each(|line| drop(serde_json::from_str::<Value>(line).unwrap()));
                 assert!(text.is_empty() || text.ends_with('\n'));
             }

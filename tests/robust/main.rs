@@ -14,5 +14,7 @@ mod kill;
 mod running;
 #[path = "../support/server.rs"]
 mod server;
+mod stopped;
 #[path = "../support/tool.rs"]
 mod tool;
+mod unfit;

@@ -13,7 +13,7 @@ use crate::model::duration;
 pub(crate) struct LoadOverride {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) vus: Option<u32>,
-    #[serde(with = "optional_text", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional_text", skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iterations: Option<u64>,
@@ -23,31 +23,6 @@ pub(crate) struct LoadOverride {
     pub(crate) rate: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_vus: Option<u32>,
-}
-
-mod optional_text {
-    #![expect(clippy::ref_option, reason = "serde gives the field as it is")]
-
-    use super::{Duration, duration};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => duration::text::serialize(value, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        Option::<String>::deserialize(deserializer)?
-            .map(|text| duration::parse(&text).map_err(serde::de::Error::custom))
-            .transpose()
-    }
 }
 
 impl LoadOverride {
@@ -276,7 +251,7 @@ mod tests {
     fn a_rate_takes_the_place_of_the_load_or_scales_it() {
         let rate = |count, per, duration| {
             let rate = Some(Rate { count, per });
-            LoadOverride { rate, duration, ..LoadOverride::default() }
+            LoadOverride { duration, rate, ..LoadOverride::default() }
         };
         let constant =
             |rate, per, duration, open| LoadModel::ConstantArrivalRate { rate, per, duration, open };

@@ -2,6 +2,7 @@
 
 use crate::model::custom::MetricKind;
 use crate::model::latency::Latency;
+use crate::model::phases::HttpPhase;
 use crate::model::stats::{ScenarioStats, StepStats};
 use crate::model::tags::BuiltIn;
 
@@ -31,8 +32,37 @@ pub(super) enum Source {
 /// Every metric of the tool's own. To add one is to add its row, and its line in docs/scenarios.md.
 pub(super) const METRICS: &[(&str, Source)] = &[
     ("http_reqs", Source::Requests(Read::Count(|requests| requests.count))),
-    ("http_req_duration", Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.latency)))),
+    ("http_req_duration", Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.duration)))),
     ("http_req_total", Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.latency)))),
+    (
+        "http_req_blocked",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Blocked)))),
+    ),
+    (
+        "http_req_dns",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Dns)))),
+    ),
+    (
+        "http_req_connecting",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Connecting)))),
+    ),
+    (
+        "http_req_tls_handshaking",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Tls)))),
+    ),
+    (
+        "http_req_sending",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Sending)))),
+    ),
+    (
+        "http_req_waiting",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Waiting)))),
+    ),
+    (
+        "http_req_receiving",
+        Source::Requests(Read::Trend(|requests, sum| sum.merge(&requests.phase(HttpPhase::Receiving)))),
+    ),
+    ("http_req_retries", Source::Requests(Read::Count(|requests| requests.retries))),
     ("http_req_failed", Source::Requests(Read::Rate(|requests| (requests.failed, requests.count)))),
     (
         "http_req_rate_limited",

@@ -111,6 +111,7 @@ mod tests {
     use super::super::sample;
     use super::super::stats::{CheckStats, ScenarioStats, Series, StepKey, StepKind, StepStats};
     use super::*;
+    use crate::model::phases::{HttpPhase, PhaseTimes};
 
     fn declared() -> Declared {
         let metrics = [
@@ -154,7 +155,11 @@ mod tests {
         };
         for (name, ms) in [("GET /users/{id}", 10), ("POST /a,b", 1000)] {
             let mut step = StepStats { count: 100, failed: 5, ..StepStats::default() };
-            (0..100).for_each(|_| step.latency.record(Duration::from_millis(ms)));
+            let mut phases = PhaseTimes::default();
+            phases.set(HttpPhase::Waiting, Duration::from_millis(ms));
+            (0..99).for_each(|_| step.respond(Duration::from_millis(ms), &phases));
+            phases.set(HttpPhase::Connecting, Duration::from_millis(8));
+            step.respond(Duration::from_millis(ms + 8), &phases);
             stats.steps.insert(StepKey { kind: StepKind::Request, name: name.into() }, step);
         }
         stats.checks.insert("ok".into(), CheckStats { passes: 9, fails: 1 });
@@ -171,6 +176,15 @@ mod tests {
             (r#"http_req_duration{step:"POST /a,b"}"#, "med>999ms", true, "p(50)=1000.0ms"),
             (r#"http_req_duration{step:"GET /none"}"#, "max<11ms", false, "no samples"),
             ("http_req_duration", "avg==505", true, "avg=505.0ms"),
+            ("http_req_total", "avg<=505.08", true, "avg=505.1ms"),
+            (r#"http_req_total{step:"GET /users/{id}"}"#, "max<=11ms", false, "max=18.0ms"),
+            (r#"http_req_waiting{step:"POST /a,b"}"#, "min==1s", true, "min=1000.0ms"),
+            ("http_req_connecting", "p(99)<1ms", true, "p(99)=0.0ms"),
+            ("http_req_connecting", "max<1ms", false, "max=8.0ms"),
+            ("http_req_connecting", "avg==80us", true, "avg=0.1ms"),
+            ("http_req_dns", "max<=0", true, "max=0.0ms"),
+            (r#"http_req_dns{step:"GET /none"}"#, "max<=0", false, "no samples"),
+            ("http_req_retries", "count<1", true, "count=0"),
             ("http_req_failed", "rate<0.01", false, "rate=0.0500 (10 of 200)"),
             ("http_reqs", "count>=200", true, "count=200"),
             ("http_reqs", "rate>20", false, "rate=20.00/s (200 in 10.0s)"),
@@ -223,8 +237,8 @@ mod tests {
     fn a_threshold_that_a_cut_off_request_could_break_fails() {
         let mut stats = ScenarioStats::default();
         let step = stats.steps.entry(StepKey { kind: StepKind::Request, name: "GET /".into() }).or_default();
-        (0..10).for_each(|_| step.latency.record(Duration::from_millis(10)));
-        step.latency.record_censored(Duration::from_millis(1));
+        (0..10).for_each(|_| step.duration.record(Duration::from_millis(10)));
+        step.duration.record_censored(Duration::from_millis(1));
         for (expression, passed, text) in [
             ("p(95)<100ms", false, "p(95)≥10.0ms"),
             ("p(50)<100ms", true, "p(50)=10.0ms"),
@@ -270,7 +284,7 @@ mod tests {
     #[test]
     fn samples_that_no_row_has_are_judged_by_their_series() {
         let thresholds = [
-            (r#"http_req_duration{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
+            (r#"http_req_total{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
             ("http_reqs{status:503}", "count<4", true, "count=3"),
             (
                 r#"http_req_failed{status:200,step:"GET /users/{id}"}"#,

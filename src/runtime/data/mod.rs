@@ -8,7 +8,7 @@ mod tests;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -215,9 +215,7 @@ impl<T> Feeder<T> {
 }
 
 fn contents(path: &str) -> Result<Vec<u8>, String> {
-    // Cargo and the tool name the package's folder; without them it is the working folder.
-    let folder = sys::env::var("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
-    let full = folder.join(path);
+    let full = sys::file::in_package(Path::new(path));
     sys::file::read(&full)
         .map_err(|error| format!("cannot read the data of `{path}`: {}: {error}", full.display()))
 }

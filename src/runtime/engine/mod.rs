@@ -6,6 +6,7 @@ mod life;
 mod pacer;
 mod phase;
 mod pool;
+mod pulse;
 pub(crate) mod schedule;
 mod watch;
 mod worker;

@@ -16,6 +16,7 @@ use super::schedule::{self, Grace};
 use super::watch::Watch;
 use super::worker::{self, Command, Place, Work};
 use crate::model::event::Warning;
+use crate::model::health::WorkerSigns;
 use crate::model::load::{LoadModel, Timing};
 use crate::model::stats::{Interval, Phase};
 use crate::sys::clock;
@@ -72,13 +73,13 @@ pub(crate) trait Observer {
     fn warning(&mut self, warning: Warning);
 }
 
-/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and the CPU share
-/// of each worker thread.
+/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and how each
+/// worker thread fared.
 pub(crate) fn run(
     plan: &PhasePlan,
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
-) -> (Ended, Vec<f64>) {
+) -> (Ended, Vec<WorkerSigns>) {
     let work: Vec<Work> = plan
         .slots
         .iter()
@@ -114,12 +115,12 @@ pub(crate) fn run(
     watch.stop_pacing();
     tell_all(&commands, || Command::Exit);
     watch.until_hung_up(&inbox);
-    let (ended, cpu) = watch.end(end);
+    let (ended, fared) = watch.end(end);
     // A thread that somebody's code blocks is left behind; the process ends soon.
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
     });
-    (ended, cpu)
+    (ended, fared)
 }
 
 fn pot(load: &LoadModel, workers: usize) -> Pot {

@@ -13,6 +13,7 @@ use super::pool::Pool;
 use super::schedule::Action;
 use super::worker::{Command, Report};
 use crate::model::event::Warning;
+use crate::model::health::WorkerSigns;
 use crate::model::stats::{Interval, Phase, ScenarioStats, Span};
 use crate::sys::clock;
 
@@ -62,7 +63,7 @@ pub(super) struct Watch<'p> {
     unprepared: u64,
     /// By slot.
     courses: Vec<Course>,
-    cpu: Vec<f64>,
+    fared: Vec<WorkerSigns>,
     ended: Ended,
 }
 
@@ -88,7 +89,7 @@ impl<'p> Watch<'p> {
             gathered: Gathered::default(),
             unprepared: plan.slots.iter().map(|slot| u64::from(slot.load.vus_at_first())).sum(),
             courses: vec![course; plan.slots.len()],
-            cpu: Vec::new(),
+            fared: Vec::new(),
             ended: Ended::Whole,
         }
     }
@@ -200,7 +201,7 @@ impl<'p> Watch<'p> {
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
             }
             Report::Broken { message } => self.fail(message),
-            Report::Cpu { share } => self.cpu.push(share),
+            Report::Fared(signs) => self.fared.push(*signs),
             Report::Taken { worker, stats } => {
                 let slots = self.plan.slots.len();
                 for (row, stats) in stats.into_iter().enumerate() {
@@ -257,12 +258,12 @@ impl<'p> Watch<'p> {
         }
     }
 
-    /// Tells what was gathered last, and gives back how the phase ended, and the CPU share of each worker thread.
-    pub(super) fn end(mut self, end: Instant) -> (Ended, Vec<f64>) {
+    /// Tells what was gathered last, and gives back how the phase ended, and how each worker thread fared.
+    pub(super) fn end(mut self, end: Instant) -> (Ended, Vec<WorkerSigns>) {
         if self.has_begun {
             self.emit(end);
         }
-        (self.ended, self.cpu)
+        (self.ended, self.fared)
     }
 
     /// Tells what was gathered, as the interval that ends at `end`.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -14,7 +15,9 @@ use tokio::task::JoinHandle;
 
 use super::life::{Bench, Control, Home, Pot, Rows, live};
 use super::schedule::Action;
-use super::{Seat, Seated, Users};
+use super::{Seat, Seated, Users, pulse};
+use crate::model::health::WorkerSigns;
+use crate::model::latency::Latency;
 use crate::model::stats::{DropCause, ScenarioStats};
 use crate::runtime::record::Shard;
 use crate::sys::clock;
@@ -64,8 +67,8 @@ pub(super) enum Report {
         /// By slot, then by slot for the warm-up.
         stats: Vec<ScenarioStats>,
     },
-    /// The thread is at its end; the part of the phase's time that it had a CPU.
-    Cpu { share: f64 },
+    /// The thread is at its end; how it fared during the phase's time.
+    Fared(Box<WorkerSigns>),
     /// The thread could not be set up at all.
     Broken { message: String },
 }
@@ -168,10 +171,15 @@ async fn serve(
         tell(reports, Report::Taken { worker: place.worker, stats });
     };
     let mut begun = (clock::now(), clock::thread_cpu_nanos());
+    let lag = RefCell::new(Latency::default());
+    let mut pulse = pin!(pulse::feel(&lag));
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Begin) => begun = (clock::now(), clock::thread_cpu_nanos()),
+                Some(Command::Begin) => {
+                    begun = (clock::now(), clock::thread_cpu_nanos());
+                    lag.take();
+                }
                 Some(Command::Do { slot, action }) => crews[slot].act(action),
                 Some(Command::Arrive(arrivals)) => {
                     arrivals.into_iter().for_each(|(slot, at)| crews[slot].arrive(at));
@@ -182,6 +190,7 @@ async fn serve(
                 Some(Command::Exit) | None => break,
             },
             () = idle.notified() => {}
+            () = &mut pulse => {}
         }
         for crew in &mut crews {
             if !crew.told && crew.is_done() {
@@ -190,10 +199,10 @@ async fn serve(
             }
         }
     }
-    if let (Some(before), Some(after)) = (begun.1, clock::thread_cpu_nanos()) {
-        let passed = clock::now().saturating_duration_since(begun.0).as_nanos().max(1);
-        tell(reports, Report::Cpu { share: after.saturating_sub(before) as f64 / passed as f64 });
-    }
+    let passed = clock::now().saturating_duration_since(begun.0).as_nanos().max(1);
+    let had = |(before, after): (u64, u64)| after.saturating_sub(before) as f64 / passed as f64;
+    let cpu = begun.1.zip(clock::thread_cpu_nanos()).map(had);
+    tell(reports, Report::Fared(Box::new(WorkerSigns { cpu, lag: lag.take() })));
     // What still runs is cut off, and counts itself as such, before the last figures are handed over.
     for life in lives {
         life.abort();
@@ -231,14 +240,12 @@ impl Crew {
     /// A user who was claimed for it begins an iteration that was due at `at`.
     fn arrive(&self, at: Instant) {
         let claimed = self.home.bench.as_ref().and_then(|bench| bench.next()).filter(|_| !self.is_over);
-        match claimed {
-            Some(user) => user.arrive(at),
-            // The end came first.
-            None => {
-                let row = self.home.rows.of_arrival(at);
-                self.home.shard.borrow_mut().arrival_dropped(row, DropCause::Generator);
-            }
+        if let Some(user) = claimed {
+            return user.arrive(at);
         }
+        // The end came first.
+        let row = self.home.rows.of_arrival(at);
+        self.home.shard.borrow_mut().arrival_dropped(row, DropCause::Generator);
     }
 
     fn act(&mut self, action: Action) {

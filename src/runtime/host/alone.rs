@@ -8,6 +8,7 @@ use std::thread;
 
 use super::run;
 use crate::model::event::{Event, Failure, FailureKind};
+use crate::model::health::Signs;
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::{LoadOverride, Stage};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo};
@@ -71,7 +72,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
     };
     let stop = StopFlag::default();
     let wishes = stop_on_end_wish(&stop)?;
-    let mut stats = RunStats::default();
+    let (mut stats, mut signs) = (RunStats::default(), Signs::default());
     let (mut outcomes, mut warnings, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     run::execute(scenarios, plan, &stop, &mut |event| match event {
         Event::Interval(interval) => stats.add(&interval),
@@ -84,10 +85,11 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
                 FailureKind::Run => Outcome::CouldNotRun,
             });
         }
-        Event::Finished(_) | Event::Listing(_) | Event::PhaseStarted { .. } => {}
+        Event::Finished(finished) => signs = finished.signs,
+        Event::Listing(_) | Event::PhaseStarted { .. } => {}
     });
     outcomes.extend(wishes.try_iter());
-    let binary = BinaryRun { package: "", scenarios: &infos, stats: &stats };
+    let binary = BinaryRun { package: "", scenarios: &infos, stats: &stats, signs: &signs };
     let summary = summarise(Inputs {
         facts: &facts,
         binaries: &[binary],

@@ -4,6 +4,7 @@ mod alone;
 mod gate;
 mod observe;
 pub(crate) mod panics;
+mod preflight;
 mod run;
 #[cfg(test)]
 #[path = "../../../tests/support/server.rs"]
@@ -11,6 +12,8 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod told;
+mod users;
+mod vitals;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::gate::Gate;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Warning};
 use crate::model::plan::RunPlan;
 use crate::model::stats::{Interval, Phase, ScenarioStats};
@@ -22,10 +23,15 @@ pub(super) struct Told<'r, T> {
     /// What the reference phase measured: it has one scenario.
     pub(super) alone: ScenarioStats,
     pub(super) tell: &'r mut T,
+    /// While load is running.
+    pub(super) vitals: Option<Vitals>,
 }
 
 impl<T: FnMut(Event)> Observer for Told<'_, T> {
     fn started(&mut self) {
+        if self.phase == Phase::Load {
+            self.vitals = self.begin_vitals();
+        }
         let scenarios = self.scenarios.clone();
         (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
     }
@@ -48,6 +54,19 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
 
     fn warning(&mut self, warning: Warning) {
         (self.tell)(Event::Warning(warning));
+    }
+}
+
+impl<T: FnMut(Event)> Told<'_, T> {
+    fn begin_vitals(&mut self) -> Option<Vitals> {
+        let begun = Vitals::begin();
+        if let Err(error) = &begun {
+            let message = format!(
+                "whether this process is stopped, or its clock set, cannot be seen: no thread for it ({error})"
+            );
+            (self.tell)(Event::Warning(Warning::new("vitals", message)));
+        }
+        begun.ok()
     }
 }
 

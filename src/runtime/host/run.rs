@@ -1,6 +1,6 @@
 //! One run of a scenario binary: setup, reference, load, teardown, and what is told of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -9,20 +9,23 @@ use std::time::Duration;
 
 use super::gate::Gate;
 use super::observe::{Told, failing};
+use super::preflight;
+use super::users::ScenarioUsers;
+use super::vitals::Vitals;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
-use crate::model::id::RunId;
+use crate::model::health::Signs;
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, PhasePlan, Seat, Seated, Slot, StopFlag, User, Users};
-use crate::runtime::http::{RequestDefaults, Target};
+use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
+use crate::runtime::http::{Files, Target};
 use crate::runtime::record::Recording;
-use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared, caught};
+use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{Measures, RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, new_span_id};
+use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
 use crate::sys::clock;
 
@@ -123,8 +126,9 @@ impl Prepared {
             epoch: clock::now(),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
-            seed: seed_of(&plan.run),
+            seed: plan.seed(),
             seats: Seats::assign(&data)?,
+            files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
     }
@@ -136,6 +140,10 @@ impl Prepared {
             secrets.mask_event(&mut event);
             tell(event);
         };
+        let users = scenarios.iter().map(|(_, load)| u64::from(load.vus_max())).sum();
+        for doubt in preflight::check(preflight::Wanted { users, sources: 1 }) {
+            tell(Event::Warning(doubt));
+        }
         warnings.into_iter().for_each(|warning| tell(Event::Warning(warning)));
         let attributes = resource::attributes(&plan.run, &plan.resource);
         let export = match plan
@@ -172,7 +180,7 @@ impl Prepared {
             export: export.as_ref(),
             stop,
             tell,
-            worker_cpu: Vec::new(),
+            signs: Signs::default(),
             gate: Gate::new(&infos, aborted.clone()),
             aborted: aborted.clone(),
         };
@@ -187,7 +195,7 @@ impl Prepared {
         if let Some(message) = facts.refused_redirect.get() {
             (run.tell)(Event::Warning(Warning::new("redirect-refused", message)));
         }
-        let worker_cpu = std::mem::take(&mut run.worker_cpu);
+        let signs = std::mem::take(&mut run.signs);
         let traced = run.tracing.is_some();
         drop(run);
         // A threshold that ends the run does no less than its whole work.
@@ -208,7 +216,7 @@ impl Prepared {
                 spans_exported,
                 spans_dropped,
                 metrics_failed,
-                worker_cpu,
+                signs,
             }),
         });
     }
@@ -225,8 +233,8 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
-    /// Of the last phase.
-    worker_cpu: Vec<f64>,
+    /// Of the load.
+    signs: Signs,
     gate: Gate,
     /// Set when the gate is closed.
     aborted: StopFlag,
@@ -246,6 +254,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
+                files: Rc::new(Files::new(self.facts.files.clone())),
             });
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
@@ -312,8 +321,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 flow: one.scenario.flow.clone(),
                 shared: one.shared.clone(),
                 facts: self.facts.clone(),
-                requests: Arc::new(one.scenario.requests.clone()),
                 env: Arc::new(one.scenario.env.clone()),
+                requests: Arc::new(one.scenario.requests.clone()),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
@@ -333,11 +342,16 @@ impl<T: FnMut(Event)> Run<'_, T> {
             gate: &mut self.gate,
             alone: ScenarioStats::default(),
             tell: &mut *self.tell,
+            vitals: None,
         };
         let stop = || stop.is_set() || aborted.is_set() || facts.misconfiguration.get().is_some();
-        let (ended, worker_cpu) = engine::run(&plan, &stop, &mut told);
-        self.worker_cpu = worker_cpu;
-        (ended, told.alone)
+        let (ended, workers) = engine::run(&plan, &stop, &mut told);
+        let Told { alone, vitals, .. } = told;
+        if phase == Phase::Load {
+            let seen = vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..seen };
+        }
+        (ended, alone)
     }
 
     fn tear_down(&mut self, ready: Vec<Ready>) -> Ended {
@@ -359,65 +373,10 @@ fn grace(scenario: &Scenario) -> Grace {
     Grace { stop: scenario.graceful_stop, ramp_down: scenario.graceful_ramp_down }
 }
 
-/// What everything that is drawn by chance follows from.
-fn seed_of(run: &RunId) -> u64 {
-    run.as_str().bytes().fold(0, |seed, byte| fastrand::Rng::with_seed(seed ^ u64::from(byte)).u64(..))
-}
-
 /// For the parts that are in no figure.
 fn small_runtime() -> Result<tokio::runtime::LocalRuntime, String> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .map_err(|error| format!("cannot start a runtime: {error}"))
-}
-
-/// The users of one scenario in one phase.
-struct ScenarioUsers {
-    flow: Arc<dyn Flow>,
-    shared: Shared,
-    facts: Arc<RunFacts>,
-    requests: Arc<RequestDefaults>,
-    env: Arc<BTreeMap<String, String>>,
-    tracing: Option<TracerParts>,
-    phase: Phase,
-    names: Arc<[Arc<str>]>,
-    place: usize,
-    recording: Arc<Recording>,
-}
-
-impl Users for ScenarioUsers {
-    fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated> {
-        let tracer = self.tracing.clone().and_then(|parts| {
-            let shares = seat.workers * self.names.len();
-            Tracer::new(parts, self.phase, &self.names[seat.slot], shares, clock::now())
-        });
-        Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new) })
-    }
-
-    fn recording(&self) -> Arc<Recording> {
-        self.recording.clone()
-    }
-}
-
-struct SeatedUsers {
-    users: Arc<ScenarioUsers>,
-    seat: Seat,
-    tracer: Option<Rc<Tracer>>,
-}
-
-impl Seated for SeatedUsers {
-    fn make(&self, id: u64) -> Box<dyn User> {
-        let parts = VuParts {
-            id,
-            slot: self.seat.slot,
-            scenario: self.users.place,
-            run: self.users.facts.clone(),
-            requests: self.users.requests.clone(),
-            env: self.users.env.clone(),
-            shard: Some(self.seat.shard.clone()),
-            tracer: self.tracer.clone(),
-        };
-        Box::new(ScenarioUser::new(self.users.flow.clone(), self.users.shared.clone(), parts))
-    }
 }

@@ -9,10 +9,19 @@ pub(crate) struct RequestDefaults {
     pub(crate) expected: StatusSet,
     pub(crate) max_redirects: u32,
     pub(crate) discard_bodies: bool,
+    pub(crate) accept_compressed: bool,
+    /// From iteration to iteration.
+    pub(crate) keep_cookies: bool,
 }
 
 impl Default for RequestDefaults {
     fn default() -> Self {
-        Self { expected: StatusSet::default(), max_redirects: MOST_REDIRECTS, discard_bodies: false }
+        Self {
+            expected: StatusSet::default(),
+            max_redirects: MOST_REDIRECTS,
+            discard_bodies: false,
+            accept_compressed: false,
+            keep_cookies: false,
+        }
     }
 }

@@ -3,7 +3,10 @@
 use std::error::Error as StdError;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::model::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS};
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,8 @@ pub(crate) enum RequestError {
     HostNotAllowed { host: String },
     #[error("the request's {what} cannot be sent: {why}")]
     Invalid { what: &'static str, why: String },
+    #[error("cannot read `{}`, which a request sends: {}: {why}", path.display(), full.display())]
+    File { path: PathBuf, full: PathBuf, why: io::Error },
     #[error("{step}: no whole response within {}", crate::model::duration::format(*.after))]
     Timeout { step: String, after: Duration },
     #[error("{step}: {class}")]
@@ -41,7 +46,7 @@ impl RequestError {
 
     /// The scenario's code or its configuration is wrong: no load can mend it.
     pub(crate) fn is_configuration(&self) -> bool {
-        matches!(self, Self::NoBaseUrl { .. } | Self::HostNotAllowed { .. })
+        matches!(self, Self::NoBaseUrl { .. } | Self::HostNotAllowed { .. } | Self::File { .. })
     }
 }
 
@@ -60,8 +65,14 @@ pub(crate) enum TransportError {
     Unsendable,
     #[error("no response")]
     Exchange(#[source] hyper::Error),
+    #[error("no response")]
+    Http2(#[source] h2::Error),
     #[error("the body did not come whole")]
     Body(#[source] hyper::Error),
+    #[error("the body did not come whole")]
+    Http2Body(#[source] h2::Error),
+    #[error("the body is not whole {coding}")]
+    Encoding { coding: &'static str, source: io::Error },
     #[error("the body is longer than {} MiB, the most that is read", super::transport::MOST_BODY >> 20)]
     TooLarge,
     #[error("more than {most} redirects")]
@@ -72,13 +83,15 @@ impl TransportError {
     /// As in `error.type`.
     pub(crate) fn class(&self) -> &'static str {
         match self {
-            Self::Dns { .. } => "dns",
+            Self::Dns { source, .. } => own_class(source).unwrap_or("dns"),
             Self::Connect { source, .. } => class_of_io(source).unwrap_or("connect"),
             Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
-            Self::TooLarge => "body",
+            Self::Http2(error) => class_of_http2(error).unwrap_or("protocol"),
+            Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
+            Self::Http2Body(error) => class_of_http2(error).unwrap_or("body"),
             Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",
         }
     }
@@ -98,6 +111,26 @@ fn class_of_exchange(error: &hyper::Error) -> Option<&'static str> {
     None
 }
 
+/// A stream that the server reset, or a connection that it has ended, is `reset`; what either end found to be against the
+/// protocol has none.
+fn class_of_http2(error: &h2::Error) -> Option<&'static str> {
+    match error.get_io() {
+        Some(source) => class_of_io(source).or(Some("reset")),
+        None => error.is_remote().then_some("reset"),
+    }
+}
+
+/// The class of what only the generator can be short of.
+fn own_class(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        // To bind to any port is said to be in use where none is free.
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Some(GENERATOR_ADDRESS),
+        // EMFILE and ENFILE.
+        _ if matches!(error.raw_os_error(), Some(23 | 24)) => Some(GENERATOR_DESCRIPTORS),
+        _ => None,
+    }
+}
+
 fn class_of_io(error: &io::Error) -> Option<&'static str> {
     use io::ErrorKind as Kind;
     if let Some(inner) = error.get_ref()
@@ -108,11 +141,8 @@ fn class_of_io(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         Kind::ConnectionRefused => "connect_refused",
         Kind::ConnectionReset | Kind::BrokenPipe | Kind::ConnectionAborted => "reset",
-        Kind::AddrNotAvailable => "generator_address",
         Kind::TimedOut => "connect_timeout",
-        // EMFILE and ENFILE: the generator ran out of descriptors.
-        _ if matches!(error.raw_os_error(), Some(23 | 24)) => "generator_descriptors",
-        _ => return None,
+        _ => return own_class(error),
     })
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError};
 use url::Url;
 
-use super::transport::{Outgoing, Transport};
+use super::transport::{Outgoing, Progress, Transport};
 
 /// For a whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,7 +23,9 @@ impl HttpClient for ExportClient {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string())?;
         let outgoing = Outgoing { method: head.method, url, headers: head.headers, body, discard: false };
-        let received = tokio::time::timeout(TIMEOUT, self.transport.exchange(&outgoing)).await??;
+        let mut progress = Progress::default();
+        let received =
+            tokio::time::timeout(TIMEOUT, self.transport.exchange(&outgoing, &mut progress)).await??;
         let mut response = http::Response::new(received.body);
         *response.status_mut() = received.status;
         *response.headers_mut() = received.headers;

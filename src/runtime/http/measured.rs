@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::target::masked;
-use super::transport::Outgoing;
+use super::transport::{Outgoing, Progress};
 use crate::model::id::SpanId;
+use crate::model::phases::PhaseTimes;
 use crate::model::tags::Tags;
-use crate::runtime::record::{Origin, RequestEnd, StepId};
+use crate::runtime::record::{Origin, RequestEnd, StepId, Taken};
 use crate::runtime::scenario::{Current, Vu};
 use crate::runtime::telemetry::span::{RequestFacts, SpanRecord, What};
 use crate::runtime::telemetry::tracer::{new_span_id, traceparent};
@@ -25,6 +26,9 @@ pub(super) struct Measured<'v> {
     place: Current,
     span: SpanId,
     started: Instant,
+    pub(super) progress: Progress,
+    /// When the last byte was there, where something is still done with the body.
+    stopped: Option<Instant>,
     start_ns: u64,
     facts: Option<Box<RequestFacts>>,
     bytes_sent: u64,
@@ -63,6 +67,8 @@ impl<'v> Measured<'v> {
             place,
             span: new_span_id(),
             started: clock::now(),
+            progress: Progress::default(),
+            stopped: None,
             start_ns: if is_traced { clock::unix_nanos() } else { 0 },
             facts: None,
             bytes_sent: 0,
@@ -90,6 +96,8 @@ impl<'v> Measured<'v> {
                 version: None,
                 error_type: None,
                 expected: false,
+                phases: PhaseTimes::default(),
+                retries: 0,
             }));
         }
         Some(traceparent(trace.trace, self.span, trace.facts.is_some()))
@@ -111,18 +119,29 @@ impl<'v> Measured<'v> {
         Origin { group: self.place.group.as_deref(), user: &self.tags.0, own: &self.tags.1 }
     }
 
-    /// Counts the request; how long it took.
-    pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
-        let took = clock::now().saturating_duration_since(self.started);
-        self.end_after(end, took);
-        took
+    /// Stops the clock: what follows is the generator's own work.
+    pub(super) fn stop(&mut self) {
+        self.stopped = Some(clock::now());
     }
 
-    fn end_after(&mut self, end: &RequestEnd, took: Duration) {
+    /// Counts the request; how long it took.
+    pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
+        let ended = self.stopped.unwrap_or_else(clock::now);
+        let taken = Taken {
+            total: ended.saturating_duration_since(self.started),
+            phases: self.progress.phases(self.started, ended),
+            retries: self.progress.retries(),
+            bytes_sent: self.bytes_sent,
+        };
+        self.end_after(end, &taken);
+        taken.total
+    }
+
+    fn end_after(&mut self, end: &RequestEnd, taken: &Taken) {
         self.ended = true;
         if let (Some(shard), Some(row)) = (self.vu.shard(), self.row) {
-            let taken = (took, self.bytes_sent);
-            shard.borrow_mut().request(self.vu.slot(), row, &self.method, end, taken, self.origin());
+            let origin = self.origin();
+            shard.borrow_mut().request(self.vu.slot(), row, &self.method, end, taken, origin);
         }
         let iteration = self.place.trace.as_ref().and_then(|trace| trace.facts.clone());
         let (Some(tracer), Some(mut facts), Some(iteration)) =
@@ -130,6 +149,7 @@ impl<'v> Measured<'v> {
         else {
             return;
         };
+        (facts.phases, facts.retries) = (taken.phases, taken.retries);
         match end {
             RequestEnd::Response { status, expected, .. } => {
                 facts.expected = *expected;
@@ -144,7 +164,7 @@ impl<'v> Measured<'v> {
             id: self.span,
             parent: self.place.parent.or(self.place.trace.as_ref().map(|trace| trace.root)),
             start_ns: self.start_ns,
-            end_ns: self.start_ns + took.as_nanos() as u64,
+            end_ns: self.start_ns + taken.total.as_nanos() as u64,
             what: What::Request(facts),
             tags: self.vu.all_tags(self.origin()),
         });

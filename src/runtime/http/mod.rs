@@ -1,11 +1,17 @@
 //! The instrumented HTTP client: requests and responses of our own, so that the transport can change without
 //! breaking a scenario.
 
+mod batch;
+mod compression;
+mod cookies;
 mod defaults;
 mod error;
 mod export;
+mod files;
 mod foreign;
+mod jar;
 mod measured;
+mod multipart;
 mod request;
 mod response;
 mod sending;
@@ -14,6 +20,9 @@ mod target;
 mod timer;
 mod transport;
 
+pub use batch::Batch;
+pub use cookies::Cookies;
+pub use multipart::Form;
 pub use request::Request;
 pub use response::Response;
 pub use status::StatusSet;
@@ -21,7 +30,9 @@ pub use status::StatusSet;
 pub(crate) use defaults::RequestDefaults;
 pub(crate) use error::RequestError;
 pub(crate) use export::ExportClient;
+pub(crate) use files::{Files, SharedFiles};
 pub(crate) use foreign::reqwest_client;
+pub(crate) use jar::Jar;
 pub(crate) use target::Target;
 pub(crate) use timer::Timer;
 pub(crate) use transport::Transport;

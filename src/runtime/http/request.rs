@@ -1,13 +1,16 @@
 //! Requests: a builder that ends in `send`.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
+use super::compression;
 use super::error::RequestError;
+use super::multipart::{Form, Upload};
 use super::response::Response;
 use super::sending::Ready;
 use super::status::StatusSet;
@@ -32,11 +35,14 @@ pub struct Request<'v> {
     query: Vec<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
+    /// In place of the body.
+    upload: Option<Box<Upload>>,
     timeout: Duration,
     expected: Option<StatusSet>,
     max_redirects: Option<u32>,
     discard: Option<bool>,
     tags: Tags,
+    accept_compressed: bool,
     /// The first thing that could not be built; `send` says it.
     invalid: Option<Box<RequestError>>,
 }
@@ -52,11 +58,13 @@ impl<'v> Request<'v> {
             query: Vec::new(),
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            upload: None,
             timeout: TIMEOUT,
             expected: None,
             max_redirects: None,
             discard: None,
             tags: Tags::default(),
+            accept_compressed: vu.requests().accept_compressed,
             invalid: None,
         }
     }
@@ -118,6 +126,25 @@ impl<'v> Request<'v> {
     /// The body, as it is; a content type only where a header sets one.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
+        self.upload = None;
+        self
+    }
+
+    /// The body: a file, as it is, as `application/octet-stream` unless a header says otherwise. `path` starts from the
+    /// scenario's package; the file is read when it is sent first, once for all users of a run, and shared.
+    ///
+    /// One that cannot be read ends the run, as wrongly configured.
+    pub fn body_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.upload = Some(Box::new(Upload::File(path.as_ref().to_owned())));
+        self
+    }
+
+    /// The body: a form of several parts, files among them, with its content type.
+    pub fn multipart(mut self, form: Form) -> Self {
+        match form.invalid() {
+            None => self.upload = Some(Box::new(Upload::form(form))),
+            Some(why) => self.refuse("form", why),
+        }
         self
     }
 
@@ -184,10 +211,18 @@ impl<'v> Request<'v> {
         self
     }
 
+    /// Accepts a compressed response (`accept-encoding: gzip, deflate, br, zstd`) and decompresses its body, up to 64 MiB.
+    ///
+    /// The clock stops before the decompression, bytes are counted as they came, and the headers stay as they were. A
+    /// request that has an `accept-encoding` header of its own is sent with that, and gets the body as it comes.
+    pub fn accept_compressed(mut self) -> Self {
+        self.accept_compressed = true;
+        self
+    }
+
     fn typed_body(mut self, content_type: &'static str, body: Bytes) -> Self {
         self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
-        self.body = body;
-        self
+        self.body(body)
     }
 
     fn refuse(&mut self, what: &'static str, why: String) {
@@ -213,16 +248,24 @@ impl<'v> Request<'v> {
         if let Some(invalid) = self.invalid.take() {
             return Err(*invalid);
         }
-        let url = self.vu.target().url(&self.template, &self.path, &self.query).inspect_err(|error| {
-            if error.is_configuration() {
-                self.vu.note_misconfiguration(&error.to_string());
-            }
-        })?;
+        let url = self
+            .vu
+            .target()
+            .url(&self.template, &self.path, &self.query)
+            .inspect_err(|error| self.vu.note_misconfigured(error))?;
         let defaults = self.vu.requests();
         let discard = self.discard.unwrap_or(defaults.discard_bodies);
         let max_redirects = self.max_redirects.unwrap_or(defaults.max_redirects);
-        let Self { vu, method, template, name, headers, body, timeout, expected, tags, .. } = self;
+        let Self { vu, method, template, name, mut headers, body, upload, timeout, expected, tags, .. } =
+            self;
+        let decompress = self.accept_compressed && !headers.contains_key(ACCEPT_ENCODING);
+        if decompress {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(compression::ACCEPTED));
+        }
+        if let Some(upload) = &upload {
+            upload.announce(&mut headers);
+        }
         let outgoing = Outgoing { method, url, headers, body, discard };
-        Ok(Ready { vu, template, name, tags, outgoing, timeout, expected, max_redirects })
+        Ok(Ready { vu, template, name, tags, outgoing, upload, timeout, expected, max_redirects, decompress })
     }
 }

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::SET_COOKIE;
 use url::Url;
 
 use super::error::RequestError;
+use super::jar;
 use super::status::StatusSet;
 use crate::runtime::error::Result;
 
@@ -43,6 +45,12 @@ impl Response {
     /// All values of one header that are text, in the order in which they came.
     pub fn header_all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// The names and values of the cookies that this response sets (the last hop's, where redirects were followed).
+    /// What the user holds now is in [`Vu::cookies`](crate::Vu::cookies).
+    pub fn cookies(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.header_all(SET_COOKIE.as_str()).filter_map(jar::name_and_value)
     }
 
     /// The body; empty where it was [discarded](crate::Request::discard_body).

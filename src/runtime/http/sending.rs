@@ -1,11 +1,15 @@
 //! A request on its way: hop by hop, each measured, until there is a response or an error.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{COOKIE, HeaderName, HeaderValue};
 
+use super::compression;
+use super::cookies;
 use super::error::{RequestError, TransportError};
 use super::measured::Measured;
+use super::multipart::Upload;
 use super::response::Response;
 use super::status::StatusSet;
 use super::target::name_of;
@@ -24,46 +28,85 @@ pub(super) struct Ready<'v> {
     pub(super) name: Option<String>,
     pub(super) tags: Tags,
     pub(super) outgoing: Outgoing,
+    /// What becomes the body, when it is not there yet.
+    pub(super) upload: Option<Box<Upload>>,
     pub(super) timeout: Duration,
     /// `None`: what the scenario says.
     pub(super) expected: Option<StatusSet>,
     pub(super) max_redirects: u32,
+    pub(super) decompress: bool,
 }
 
 impl Ready<'_> {
+    /// The host and port that it goes to.
+    pub(super) fn origin(&self) -> (String, Option<u16>) {
+        let url = &self.outgoing.url;
+        (url.host_str().unwrap_or_default().to_owned(), url.port_or_known_default())
+    }
+
     pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, tags, mut outgoing, timeout, expected, max_redirects } = self;
+        let Self {
+            vu,
+            template,
+            name,
+            tags,
+            mut outgoing,
+            upload,
+            timeout,
+            expected,
+            max_redirects,
+            decompress,
+        } = self;
+        if let Some(upload) = upload {
+            // Boxed, because it is rare: every request would carry its room.
+            let body = Box::pin(upload.body(vu.files())).await;
+            outgoing.body = body.inspect_err(|error| vu.note_misconfigured(error))?;
+        }
         let template = name_of(&template);
         let method = outgoing.method.clone();
         let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
+        let has_own_cookies = outgoing.headers.contains_key(COOKIE);
         let mut left = timeout;
         // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
         let mut hop = 0;
         loop {
+            if !has_own_cookies {
+                cookies::announce(vu, &mut outgoing);
+            }
             let mut measured = Measured::begin(vu, &method, template, name.as_deref(), &tags);
             if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
             }
-            let step = measured.name.to_string();
-            let Some(ended) = vu.timer().within(left, vu.transport().exchange(&outgoing)).await else {
-                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-                return Err(RequestError::Timeout { step, after: timeout }.into());
+            // Pinned here, where it is made: handed over as a value it would be copied, and it is large.
+            let ended = {
+                let exchange = pin!(vu.transport().exchange(&outgoing, &mut measured.progress));
+                vu.timer().within(left, exchange).await
             };
-            let redirected = ended.map(|received| match max_redirects {
-                0 => (Redirect::None, received),
-                _ => (redirect::follow(&mut outgoing, &received), received),
-            });
-            let (redirect, received) = match redirected {
-                Ok((Redirect::Followed, _)) if hop >= max_redirects as usize => {
-                    Err(TransportError::TooManyRedirects { most: max_redirects })
+            let Some(ended) = ended else {
+                measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
+                return Err(RequestError::Timeout { step: measured.name.to_string(), after: timeout }.into());
+            };
+            let arrived = ended.and_then(|mut received| {
+                cookies::keep(vu, &outgoing.url, &received.headers);
+                let redirect = match max_redirects {
+                    0 => Redirect::None,
+                    _ => redirect::follow(&mut outgoing, &received),
+                };
+                if redirect == Redirect::Followed {
+                    if hop >= max_redirects as usize {
+                        return Err(TransportError::TooManyRedirects { most: max_redirects });
+                    }
+                } else if decompress && compression::is_encoded(&received.headers) {
+                    measured.stop();
+                    received.body = compression::decoded(&received.headers, received.body)?;
                 }
-                other => other,
-            }
-            .map_err(|source| {
+                Ok((redirect, received))
+            });
+            let (redirect, received) = arrived.map_err(|source| {
                 let class = source.class();
                 measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
-                RequestError::Transport { step, class, source }
+                RequestError::Transport { step: measured.name.to_string(), class, source }
             })?;
             let status = received.status.as_u16();
             // What the author expects is the last status; a redirect that is followed did what it should.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,7 +20,11 @@ pub(crate) struct Timer {
 
 impl Timer {
     /// Does `work`; `None` when it is not done after `at_most`.
-    pub(super) async fn within<F: Future>(&self, at_most: Duration, work: F) -> Option<F::Output> {
+    pub(super) async fn within<F: Future>(
+        &self,
+        at_most: Duration,
+        mut work: Pin<&mut F>,
+    ) -> Option<F::Output> {
         let deadline = Instant::now() + at_most.min(FOREVER);
         let mut timer = match self.spare.take() {
             Some(mut timer) => {
@@ -29,7 +33,6 @@ impl Timer {
             }
             None => Box::pin(sleep_until(deadline)),
         };
-        let mut work = pin!(work);
         let ended = poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
@@ -43,6 +46,7 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::pin::pin;
 
     use tokio::time::sleep;
 
@@ -54,16 +58,15 @@ mod tests {
         for millis in [50, 20, 70, 70] {
             let before = Instant::now();
             let at_most = Duration::from_millis(millis);
-            assert_eq!(timer.within(at_most, pending::<()>()).await, None);
+            assert_eq!(timer.within(at_most, pin!(pending::<()>())).await, None);
             assert_eq!(before.elapsed().as_millis(), millis.into());
-            assert_eq!(timer.within(at_most, async { 1 }).await, Some(1));
+            assert_eq!(timer.within(at_most, pin!(async { 1 })).await, Some(1));
             let shorter = sleep(Duration::from_millis(millis - 5));
-            assert_eq!(timer.within(at_most, shorter).await, Some(()));
+            assert_eq!(timer.within(at_most, pin!(shorter)).await, Some(()));
         }
-        let (one, other) = tokio::join!(
-            timer.within(Duration::MAX, sleep(Duration::from_secs(60))),
-            timer.within(Duration::from_secs(1), pending::<()>()),
-        );
+        let (minute, never) = (pin!(sleep(Duration::from_secs(60))), pin!(pending::<()>()));
+        let (one, other) =
+            tokio::join!(timer.within(Duration::MAX, minute), timer.within(Duration::from_secs(1), never),);
         assert_eq!((one, other), (Some(()), None));
     }
 }

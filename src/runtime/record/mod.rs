@@ -17,6 +17,7 @@ use std::time::Instant;
 pub(crate) use self::end::{RequestEnd, WorkEnd};
 pub(crate) use self::origin::Origin;
 pub(crate) use self::recording::Recording;
+pub(crate) use self::requests::Taken;
 use self::steps::Step;
 pub(crate) use self::steps::StepId;
 use crate::model::custom::MetricKind;

@@ -5,8 +5,19 @@ use std::time::Duration;
 use super::origin::{Origin, Sample, What};
 use super::recording::Selectors;
 use super::{RequestEnd, Shard, StepId, WorkEnd};
+use crate::model::http::is_generators_own;
+use crate::model::phases::PhaseTimes;
 use crate::model::stats::{Series, StepStats};
 use crate::model::tags::{BuiltIn, Selector};
+
+/// What a request took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Taken {
+    pub(crate) total: Duration,
+    pub(crate) phases: PhaseTimes,
+    pub(crate) retries: u32,
+    pub(crate) bytes_sent: u64,
+}
 
 impl Shard {
     pub(crate) fn request(
@@ -15,13 +26,13 @@ impl Shard {
         id: StepId,
         method: &http::Method,
         end: &RequestEnd,
-        (took, bytes_sent): (Duration, u64),
+        taken: &Taken,
         origin: Origin<'_>,
     ) {
         let scenario = &mut self.scenarios[slot];
         let step = &mut scenario.steps[id.0];
         step.touched = true;
-        count_request(&mut step.stats, end, took, bytes_sent, false);
+        count_request(&mut step.stats, end, taken, false);
         if scenario.recording.requests.is_empty() {
             return;
         }
@@ -41,9 +52,9 @@ impl Shard {
             let series = scenario.stats.tagged.entry(*number).or_insert_with(Series::work);
             match series {
                 Series::Work(stats) if is_whole => {
-                    count_request(stats, end, took, bytes_sent, names_an_end(selector));
+                    count_request(stats, end, taken, names_an_end(selector));
                 }
-                Series::Work(stats) => stats.latency.record_censored(took),
+                Series::Work(stats) => stats.cut_off(taken.total, &taken.phases),
                 _ => {}
             }
         }
@@ -89,8 +100,16 @@ fn is_cut_off(end: &RequestEnd) -> bool {
 }
 
 /// `all`: the durations of responses that were not expected, and of errors, are recorded, too.
-fn count_request(stats: &mut StepStats, end: &RequestEnd, took: Duration, bytes_sent: u64, all: bool) {
-    stats.bytes_sent += bytes_sent;
+fn count_request(stats: &mut StepStats, end: &RequestEnd, taken: &Taken, all: bool) {
+    if let RequestEnd::Error { class, .. } = end
+        && is_generators_own(class)
+    {
+        stats.generator_errors += 1;
+        count_class(stats, class);
+        return;
+    }
+    stats.bytes_sent += taken.bytes_sent;
+    stats.retries += u64::from(taken.retries);
     match end {
         RequestEnd::Response { status, expected, bytes_received } => {
             stats.count += 1;
@@ -98,7 +117,7 @@ fn count_request(stats: &mut StepStats, end: &RequestEnd, took: Duration, bytes_
             *stats.status.entry(*status).or_default() += 1;
             stats.rate_limited += u64::from(*status == 429);
             if *expected || all {
-                stats.latency.record(took);
+                stats.respond(taken.total, &taken.phases);
             }
             if !*expected {
                 stats.failed += 1;
@@ -109,21 +128,25 @@ fn count_request(stats: &mut StepStats, end: &RequestEnd, took: Duration, bytes_
             stats.count += 1;
             stats.errors += 1;
             stats.failed += 1;
-            if let Some(count) = stats.error_types.get_mut(*class) {
-                *count += 1;
-            } else {
-                stats.error_types.insert((*class).to_owned(), 1);
-            }
+            count_class(stats, class);
             if *timed_out {
-                stats.latency.record_censored(took);
+                stats.cut_off(taken.total, &taken.phases);
             } else if all {
-                stats.latency.record(took);
+                stats.respond(taken.total, &taken.phases);
             }
         }
         RequestEnd::Interrupted => {
             stats.interrupted += 1;
-            stats.latency.record_censored(took);
+            stats.cut_off(taken.total, &taken.phases);
         }
+    }
+}
+
+fn count_class(stats: &mut StepStats, class: &str) {
+    if let Some(count) = stats.error_types.get_mut(class) {
+        *count += 1;
+    } else {
+        stats.error_types.insert(class.to_owned(), 1);
     }
 }
 

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::custom::{MetricSample, MetricValues};
+use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::model::plan::{Declared, ScenarioInfo, ThresholdText};
 use crate::model::sample;
 use crate::model::stats::{CheckStats, Series, StepKey};
@@ -47,7 +48,14 @@ fn from<T>(group: Option<&str>, tags: &[(&str, &str)], with: impl FnOnce(Origin<
 fn request(shard: &mut Shard, path: &str, end: &RequestEnd, tags: &[(&str, &str)]) {
     let method = http::Method::GET;
     let (id, _) = shard.request_step(0, &method, path);
-    from(None, tags, |origin| shard.request(0, id, &method, end, (MS, 3), origin));
+    from(None, tags, |origin| shard.request(0, id, &method, end, &taken(), origin));
+}
+
+fn taken() -> Taken {
+    let mut phases = PhaseTimes::default();
+    phases.set(HttpPhase::Connecting, 2 * MS);
+    phases.set(HttpPhase::Waiting, 5 * MS);
+    Taken { total: 7 * MS, phases, retries: 2, bytes_sent: 3 }
 }
 
 fn response(status: u16, expected: bool) -> RequestEnd {
@@ -67,6 +75,7 @@ fn a_request_counts_in_the_columns_that_its_end_belongs_to() {
         (response(503, false), 1, 1, 0, 1, 0, 0),
         (RESET, 1, 1, 0, 1, 0, 0),
         (TIMEOUT, 1, 1, 0, 1, 0, 1),
+        (RequestEnd::Error { class: "generator_descriptors", timed_out: false }, 0, 0, 0, 0, 0, 0),
         (RequestEnd::Interrupted, 0, 0, 0, 0, 0, 1),
     ] {
         let (mut shard, now) = shard();
@@ -78,11 +87,26 @@ fn a_request_counts_in_the_columns_that_its_end_belongs_to() {
             (stats.count, stats.errors, stats.rate_limited, stats.failed),
             (count, errors, limited, failed)
         );
-        let latency = &stats.latency;
-        assert_eq!((latency.complete_count(), latency.censored_count()), (complete, censored), "{end:?}");
-        assert_eq!(stats.bytes_sent, 3);
+        for latency in [&stats.latency, &stats.duration] {
+            let counts = (latency.complete_count(), latency.censored_count());
+            assert_eq!(counts, (complete, censored), "{end:?}");
+        }
+        let own = stats.error_types.contains_key("generator_descriptors");
+        assert_eq!(stats.generator_errors, u64::from(own));
+        assert_eq!((stats.bytes_sent, stats.retries), if own { (0, 0) } else { (3, 2) });
         assert!(taken.tagged.is_empty());
     }
+}
+
+#[test]
+fn a_duration_is_without_what_was_before_the_first_byte() {
+    let (mut shard, now) = shard();
+    request(&mut shard, "/", &response(200, true), &[]);
+    let stats = shard.take(now).remove(0).requests();
+    assert_eq!(stats.latency.mean_nanos(), Some(7e6));
+    assert_eq!(stats.duration.mean_nanos(), Some(5e6));
+    assert_eq!(stats.phases.of(HttpPhase::Connecting, 1).mean_nanos(), Some(2e6));
+    assert_eq!(stats.phases.of(HttpPhase::Waiting, 1).mean_nanos(), Some(5e6));
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl Scenario {
     /// duration has a unit; a bare number is milliseconds. It is judged over the whole load; without samples it has
     /// failed. See [`limit`](crate::limit) for one that ends the run.
     ///
-    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, `http_req_failed`, `http_req_rate_limited`,
+    /// Metrics: `http_reqs`, `http_req_duration`, `http_req_total`, its phases `http_req_blocked`,
+    /// `http_req_dns`, `http_req_connecting`, `http_req_tls_handshaking`, `http_req_sending`, `http_req_waiting` and
+    /// `http_req_receiving`, `http_req_retries`, `http_req_failed`, `http_req_rate_limited`,
     /// `iterations`, `iteration_failed`, `iteration_duration`, `step_duration`, `checks`, `dropped_iterations`, `vus`, `vus_max`,
     /// `data_sent`, `data_received`, and those that the scenario declares. Aggregations: `count` and `rate` of counters;
     /// `rate` of shares; `value` of gauges; `avg`, `min`, `med`, `max` and `p(N)` of durations and other distributions.

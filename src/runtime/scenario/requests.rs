@@ -35,4 +35,37 @@ impl Scenario {
         self.requests.discard_bodies = true;
         self
     }
+
+    /// Accepts compressed responses to all requests, and decompresses them; see
+    /// [`Request::accept_compressed`](crate::Request::accept_compressed). A request opts out with a header of its own, such
+    /// as `.header("accept-encoding", "identity")`.
+    #[must_use]
+    pub fn accept_compressed(mut self) -> Self {
+        self.requests.accept_compressed = true;
+        self
+    }
+
+    /// Keeps a user's [cookies](crate::Vu::cookies) from iteration to iteration, with those from its own setup, where
+    /// otherwise each iteration begins without any.
+    ///
+    /// ```
+    /// use loadtest::prelude::*;
+    ///
+    /// let signed_in = stateful("signed-in")
+    ///     .vu_setup(async |vu: &Vu, (): &()| -> Result {
+    ///         vu.post("/login").form([("name", "ada")]).send().await?.expect_status(204)?;
+    ///         Ok(())
+    ///     })
+    ///     .iteration(async |vu: &Vu, (): &mut (), (): &()| -> Result {
+    ///         vu.get("/account").send().await?;      // with the session's cookie
+    ///         Ok(())
+    ///     })
+    ///     .keep_cookies();
+    /// # let _ = signed_in;
+    /// ```
+    #[must_use]
+    pub fn keep_cookies(mut self) -> Self {
+        self.requests.keep_cookies = true;
+        self
+    }
 }

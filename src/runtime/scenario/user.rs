@@ -41,6 +41,8 @@ impl User for ScenarioUser {
             // Per-user setup is in no figure: it acts through a user that records nothing.
             let setting_up = Vu::new(self.vu.without_figures());
             let made = caught(self.flow.user_setup(&setting_up, &self.shared)).await?;
+            // What it has signed in to, the user goes on with, unless it begins each iteration without cookies.
+            self.vu.jar().swap(setting_up.jar());
             self.state = Some(made);
             Ok(())
         })
@@ -86,6 +88,9 @@ impl<'v> Iteration<'v> {
     fn begin(vu: &'v Vu, start: Start) -> Self {
         let Start { row, is_warm_up, scheduled } = start;
         vu.enter_row(row);
+        if !vu.requests().keep_cookies {
+            vu.jar().borrow_mut().clear();
+        }
         let started = clock::now();
         let phase = is_warm_up.then_some(Phase::WarmUp);
         let trace = vu.tracer().map(|tracer| Rc::new(tracer.begin(vu.id(), vu.iteration(), started, phase)));

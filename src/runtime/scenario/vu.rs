@@ -15,7 +15,10 @@ use crate::model::id::{SpanId, TracePrefix};
 use crate::model::tags::Tags;
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
-use crate::runtime::http::{Request, RequestDefaults, Target, Timer, Transport, reqwest_client};
+use crate::runtime::http::{
+    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Target, Timer,
+    Transport, reqwest_client,
+};
 use crate::runtime::record::{Origin, Shard};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 use crate::sys::clock;
@@ -39,6 +42,8 @@ pub(crate) struct RunFacts {
     pub(crate) seed: u64,
     /// Whose the rows of unique feeders are.
     pub(crate) seats: Seats,
+    /// What requests send of files.
+    pub(crate) files: Arc<SharedFiles>,
 }
 
 /// What a user works with on its thread.
@@ -56,6 +61,7 @@ pub(crate) struct VuParts {
     /// `None` in setup and teardown, which are in no figure.
     pub(crate) shard: Option<Rc<RefCell<Shard>>>,
     pub(crate) tracer: Option<Rc<Tracer>>,
+    pub(crate) files: Rc<Files>,
 }
 
 /// Where in its iteration the user is: the trace, and the span that the next one is a child of.
@@ -77,6 +83,7 @@ pub struct Vu {
     /// Rows that the user has drawn.
     draws: Cell<u64>,
     current: RefCell<Current>,
+    cookies: RefCell<Jar>,
     /// The author's, for the rest of the iteration.
     tags: RefCell<Rc<Tags>>,
     transport: Transport,
@@ -101,6 +108,7 @@ impl Vu {
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
+            cookies: RefCell::default(),
             tags: RefCell::default(),
             transport: Transport::default(),
             timer: Timer::default(),
@@ -205,6 +213,31 @@ impl Vu {
         Request::new(self, method, template)
     }
 
+    /// Sends requests beside each other, each measured and with a span of its own: up to 20 at once, and 6 to one host and
+    /// port. Their results come in the order of the requests, when all have ended. The clock of each starts when it is its
+    /// turn.
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// async fn page(vu: &Vu) -> Result {
+    ///     vu.get("/").send().await?;
+    ///     let assets = ["style.css", "app.js", "logo.svg"].map(|name| vu.get("/assets/{name}").path("name", name));
+    ///     for asset in vu.batch(assets).at_most_per_host(2).await {
+    ///         asset?.expect_status(200)?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _ = scenario("page", page);
+    /// ```
+    pub fn batch<'v>(&'v self, requests: impl IntoIterator<Item = Request<'v>>) -> Batch<'v> {
+        Batch::new(requests.into_iter().collect())
+    }
+
+    /// This user's cookies, to read and to set.
+    pub fn cookies(&self) -> Cookies<'_> {
+        Cookies::of(self)
+    }
+
     /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
     ///
@@ -228,6 +261,13 @@ impl Vu {
     /// Ends the run soon, as wrongly configured. The first message counts.
     pub(crate) fn note_misconfiguration(&self, message: &str) {
         self.parts.run.misconfiguration.get_or_init(|| message.to_owned());
+    }
+
+    /// The same, if that is what the error means.
+    pub(crate) fn note_misconfigured(&self, error: &RequestError) {
+        if error.is_configuration() {
+            self.note_misconfiguration(&error.to_string());
+        }
     }
 
     /// Has the run say, once, that a redirect was not followed.
@@ -275,6 +315,14 @@ impl Vu {
 
     pub(crate) fn target(&self) -> &Target {
         &self.parts.run.target
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.parts.files
+    }
+
+    pub(crate) fn jar(&self) -> &RefCell<Jar> {
+        &self.cookies
     }
 
     pub(crate) fn transport(&self) -> &Transport {

@@ -12,6 +12,7 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use super::resource;
 use super::span::{IterationFacts, SpanRecord, What};
 use crate::model::id::{SpanId, TraceId};
+use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::model::secret::Secrets;
 use crate::model::semconv;
 use crate::model::tags::Tags;
@@ -146,8 +147,10 @@ impl Writer<'_> {
                 if let Some(template) = &request.template {
                     self.text("url.template", template);
                 }
-                if request.hop > 0 {
-                    self.int("http.request.resend_count", request.hop as i64);
+                // For whatever reason: that a redirect asked for it, or that a connection was closed.
+                let resent = request.hop as i64 + i64::from(request.retries);
+                if resent > 0 {
+                    self.int("http.request.resend_count", resent);
                 }
                 if let Some(host) = &request.host {
                     self.text("server.address", host);
@@ -164,6 +167,16 @@ impl Writer<'_> {
                 if let Some(class) = &request.error_type {
                     self.text("error.type", class);
                 }
+                self.phases(&request.phases);
+            }
+        }
+    }
+
+    fn phases(&mut self, times: &PhaseTimes) {
+        for (phase, name) in HttpPhase::ALL.into_iter().zip(semconv::PHASES_MS) {
+            let time = times.get(phase);
+            if !time.is_zero() {
+                self.double(name, time.as_secs_f64() * 1e3);
             }
         }
     }
@@ -257,6 +270,8 @@ fn fixed64(into: &mut Vec<u8>, field: u32, value: u64) {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Duration;
+
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::Link};
@@ -309,6 +324,8 @@ pub(super) mod tests {
             version: Some("1.1"),
             error_type: None,
             expected: true,
+            phases: PhaseTimes::default(),
+            retries: 0,
         };
         let mut span = iteration();
         span.parent = Some(SpanId(8));
@@ -441,10 +458,18 @@ pub(super) mod tests {
 
         let second = request(|_, facts| {
             (facts.template, facts.hop, facts.host, facts.port) = (None, 2, None, None);
+            facts.phases.set(HttpPhase::Tls, Duration::from_micros(1250));
+            facts.phases.set(HttpPhase::Waiting, Duration::from_millis(30));
+            facts.retries = 1;
             (facts.status, facts.version, facts.expected) = (None, None, false);
             facts.error_type = Some("reset".into());
         });
-        let more = [attribute("http.request.resend_count", Value::IntValue(2)), text("error.type", "reset")];
+        let more = [
+            attribute("http.request.resend_count", Value::IntValue(3)),
+            text("error.type", "reset"),
+            attribute("loadtest.http.tls_ms", Value::DoubleValue(1.25)),
+            attribute("loadtest.http.waiting_ms", Value::DoubleValue(30.0)),
+        ];
         let step = of_step("GET /users/{id}", "request", false);
         let all = attributes([step, http.to_vec(), more.to_vec()].concat());
         check(&second, &[], Span { status: Some(failed("reset")), ..expected("GET", SpanKind::Client, all) });

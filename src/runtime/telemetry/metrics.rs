@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::metrics::v1 as otlp;
 use super::buffer::{Sample, Samples};
 use super::resource::{proto, text};
 use crate::model::latency::Latency;
+use crate::model::phases::HttpPhase;
 use crate::model::semconv;
 use crate::model::stats::{Interval, ScenarioStats, StepKey, StepKind};
 
@@ -85,8 +86,13 @@ struct Points {
     start_ns: u64,
     now_ns: u64,
     request_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    sent_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    phases: Vec<otlp::ExponentialHistogramDataPoint>,
+    retries: Vec<otlp::NumberDataPoint>,
     step_duration: Vec<otlp::ExponentialHistogramDataPoint>,
     iteration_duration: Vec<otlp::ExponentialHistogramDataPoint>,
+    iteration_response: Vec<otlp::ExponentialHistogramDataPoint>,
+    iteration_lag: Vec<otlp::ExponentialHistogramDataPoint>,
     requests: Vec<otlp::NumberDataPoint>,
     iterations: Vec<otlp::NumberDataPoint>,
     checks: Vec<otlp::NumberDataPoint>,
@@ -116,6 +122,13 @@ impl Points {
         self.users.push(users);
         let iteration = self.histogram(here.to_vec(), &stats.iteration, std::iter::empty());
         self.iteration_duration.push(iteration);
+        // Of open models alone.
+        if !stats.response.is_empty() {
+            let response = self.histogram(here.to_vec(), &stats.response, std::iter::empty());
+            self.iteration_response.push(response);
+            let lag = self.histogram(here.to_vec(), &stats.lag, std::iter::empty());
+            self.iteration_lag.push(lag);
+        }
     }
 
     fn step(
@@ -140,6 +153,17 @@ impl Points {
         for (class, count) in &stats.error_types {
             let point = self.number(&attributes, &[text("error.type", class)], *count);
             self.requests.push(point);
+        }
+        if stats.retries > 0 {
+            let point = self.number(&attributes, &[], stats.retries);
+            self.retries.push(point);
+        }
+        let sent = self.histogram(attributes.clone(), &stats.duration, std::iter::empty());
+        self.sent_duration.push(sent);
+        for phase in HttpPhase::ALL.into_iter().filter(|phase| stats.phases.has(*phase)) {
+            let of_phase = [&attributes[..], &[text(semconv::HTTP_PHASE, phase.name())]].concat();
+            let point = self.histogram(of_phase, &stats.phase(phase), std::iter::empty());
+            self.phases.push(point);
         }
         if let Some((method, template)) = method_and_template(&key.name) {
             attributes.extend([text("http.request.method", method), text("url.template", template)]);
@@ -222,6 +246,24 @@ impl Points {
                 histogram(self.request_duration),
             ),
             metric(
+                "loadtest.http.duration",
+                "s",
+                "Expected responses: from the first byte sent to the last received, without connecting.",
+                histogram(self.sent_duration),
+            ),
+            metric(
+                "loadtest.http.phase.duration",
+                "s",
+                "Expected responses: each phase, 0 where there was none.",
+                histogram(self.phases),
+            ),
+            metric(
+                "loadtest.http.retries",
+                "{request}",
+                "Requests that were sent again because the connection was closed before an answer came.",
+                sum(self.retries),
+            ),
+            metric(
                 "loadtest.step.duration",
                 "s",
                 "Timed steps that ended well.",
@@ -232,6 +274,18 @@ impl Points {
                 "s",
                 "Iterations that ended.",
                 histogram(self.iteration_duration),
+            ),
+            metric(
+                "loadtest.iteration.response.duration",
+                "s",
+                "Iterations of open models that ended: from when they were due.",
+                histogram(self.iteration_response),
+            ),
+            metric(
+                "loadtest.iteration.lag",
+                "s",
+                "Iterations of open models: from when they were due to their start.",
+                histogram(self.iteration_lag),
             ),
             metric(
                 "loadtest.requests",

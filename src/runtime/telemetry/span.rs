@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::id::{SpanId, TraceId};
+use crate::model::phases::PhaseTimes;
 use crate::model::stats::Phase;
 use crate::model::tags::Tags;
 
@@ -55,4 +56,7 @@ pub(crate) struct RequestFacts {
     pub(crate) error_type: Option<String>,
     /// The response counts in the latency figures.
     pub(crate) expected: bool,
+    pub(crate) phases: PhaseTimes,
+    /// How often it was sent again.
+    pub(crate) retries: u32,
 }

@@ -1,15 +1,16 @@
-//! Whether the generator was fit to measure, and what else a reader should know before believing the figures.
+//! What a reader should know of a run's surroundings before believing the figures: who shared the host, what was lost.
+//! Whether the generator was fit to measure is judged in [`crate::model::health`].
 
 use std::collections::BTreeMap;
 
 use crate::model::event::Warning;
 use crate::model::summary::{Process, Trace};
 
-/// CPU of one worker thread, of one core.
-const WORKER_WARN: f64 = 0.80;
-const WORKER_INVALID: f64 = 0.95;
 /// The share of the host's CPU above which programs on it are in each other's way.
 const HOST_BUSY: f64 = 0.70;
+/// Pressure, and time stolen by the hypervisor, that are worth a word.
+const PRESSURE: f64 = 0.10;
+const STEAL: f64 = 0.01;
 /// Waiting for a CPU as long as having one.
 const WAITED: f64 = 1.0;
 /// Of all cores: a service that hardly used the CPU has hardly missed it, whatever the ratio.
@@ -20,13 +21,15 @@ const JOINED: f64 = 0.99;
 /// What was seen of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed<'a> {
-    /// For each worker thread of the generator, the part of the load's time that it had a CPU, 0 to 1.
-    pub(crate) worker_cpu: &'a [f64],
-    /// The services on this host.
+    /// The services on this host, and what else is watched there.
     pub(crate) services: &'a [Process],
     /// Of all cores, 0 to 1.
     pub(crate) generator_cpu_share: Option<f64>,
     pub(crate) host_cpu_share: Option<f64>,
+    /// What the hypervisor took of the host's CPU time, 0 to 1.
+    pub(crate) steal_share: Option<f64>,
+    /// The part of the time in which something waited for a CPU, 0 to 1.
+    pub(crate) cpu_pressure: Option<f64>,
     /// Spans that the scenario process could not deliver.
     pub(crate) spans_dropped: u64,
     /// Spans or traces that the receiver had no room for.
@@ -40,41 +43,15 @@ pub(crate) struct Observed<'a> {
     pub(crate) trace: Option<&'a Trace>,
 }
 
-/// What to say of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// The figures are the system's and not the generator's.
-    pub(crate) valid: bool,
-    pub(crate) warnings: Vec<Warning>,
-}
-
-/// Judges a run.
-pub(crate) fn judge(seen: &Observed<'_>) -> Verdict {
-    let busiest = seen.worker_cpu.iter().copied().fold(0.0, f64::max);
+/// What there is to say of a run.
+pub(crate) fn doubts(seen: &Observed<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    warnings.extend(generator_cpu(busiest));
     warnings.extend(cpu_shared(seen));
     warnings.extend(spans_lost(seen));
     warnings.extend(not_forwarded(seen.not_forwarded));
     warnings.extend(metrics_lost(seen.metrics_failed));
     warnings.extend(seen.trace.and_then(|trace| not_joined(trace, seen.spans_late)));
-    Verdict { valid: busiest <= WORKER_INVALID, warnings }
-}
-
-fn generator_cpu(busiest: f64) -> Option<Warning> {
-    let advice = "use fewer virtual users, more worker threads, or a machine for the generator alone";
-    let consequence = if busiest > WORKER_INVALID {
-        "so the latencies are its own as much as the system's: this measurement is invalid"
-    } else if busiest > WORKER_WARN {
-        "so latencies may be partly its own"
-    } else {
-        return None;
-    };
-    let text = format!(
-        "a worker thread of the generator used {} of a core, {consequence}; {advice}.",
-        percent(busiest)
-    );
-    Some(Warning::new("generator-cpu", text))
+    warnings
 }
 
 /// Says who used this host's CPU and who waited for it, once they are in each other's way.
@@ -101,6 +78,10 @@ fn cpu_shared(seen: &Observed<'_>) -> Option<Warning> {
         ));
     }
     parts.extend(seen.generator_cpu_share.map(|share| format!("the generator used {}", percent(share))));
+    let pressure = seen.cpu_pressure.filter(|share| *share >= PRESSURE);
+    parts.extend(pressure.map(|share| format!("something waited for it {} of the time", percent(share))));
+    let steal = seen.steal_share.filter(|share| *share >= STEAL);
+    parts.extend(steal.map(|share| format!("the hypervisor gave {} of it to others", percent(share))));
     let text = format!(
         "{}. Services and generator share this machine: compare runs with each other, not these milliseconds with \
          production.",
@@ -185,29 +166,14 @@ mod tests {
     use super::*;
 
     fn service(name: &str, cpu_share: f64, runqueue_wait_ratio: Option<f64>) -> Process {
-        Process { name: name.into(), pid: 1, cpu_share, runqueue_wait_ratio, rss_bytes_max: None }
-    }
-
-    #[test]
-    fn a_worker_thread_near_its_limit_is_doubted_and_beyond_it_invalid() {
-        for (cpu, valid, warned) in
-            [(0.8, true, false), (0.81, true, true), (0.95, true, true), (0.96, false, true)]
-        {
-            let verdict = judge(&Observed { worker_cpu: &[0.1, cpu], ..Observed::default() });
-            assert_eq!((verdict.valid, !verdict.warnings.is_empty()), (valid, warned), "{cpu}");
-            if warned {
-                assert_eq!(verdict.warnings[0].code, "generator-cpu");
-                assert_eq!(verdict.warnings[0].message.contains("invalid"), !valid);
-            }
-        }
-        assert_eq!(judge(&Observed::default()), Verdict { valid: true, warnings: vec![] });
+        Process { name: name.into(), pid: 1, cpu_share, runqueue_wait_ratio, ..Process::default() }
     }
 
     #[test]
     fn a_shared_cpu_is_told_with_who_used_it_and_who_waited() {
         let message = |services: &[Process]| {
             let seen = Observed { services, generator_cpu_share: Some(0.03), ..Observed::default() };
-            judge(&seen).warnings.pop().map(|warning| warning.message)
+            doubts(&seen).pop().map(|warning| warning.message)
         };
         let end = ". Services and generator share this machine: compare runs with each other, not these \
                    milliseconds with production.";
@@ -235,6 +201,23 @@ mod tests {
     }
 
     #[test]
+    fn pressure_and_stolen_time_are_told_with_a_shared_cpu_where_they_matter() {
+        let services = [service("auth", 0.91, None)];
+        let said = |cpu_pressure, steal_share| {
+            let seen = Observed { services: &services, cpu_pressure, steal_share, ..Observed::default() };
+            doubts(&seen).pop().unwrap().message
+        };
+        let begin = "auth used 91% of this host's CPU";
+        let text = said(Some(0.85), Some(0.12));
+        let words = "something waited for it 85% of the time; the hypervisor gave 12% of it to others";
+        assert!(text.starts_with(&format!("{begin}; {words}. Services")), "{text}");
+        for (pressure, steal) in [(Some(0.09), Some(0.009)), (None, None)] {
+            let text = said(pressure, steal);
+            assert!(text.starts_with(&format!("{begin}. Services")), "{text}");
+        }
+    }
+
+    #[test]
     fn lost_spans_and_requests_that_were_not_joined_are_counted_by_reason() {
         let trace = |joined: u64| Trace {
             requests_traced: 1000,
@@ -253,27 +236,25 @@ mod tests {
             trace: Some(&few),
             ..Observed::default()
         };
-        let verdict = judge(&seen);
-        let codes: Vec<_> = verdict.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        let warnings = doubts(&seen);
+        let codes: Vec<_> = warnings.iter().map(|warning| warning.code.as_str()).collect();
         let all = vec!["spans-dropped", "not-forwarded", "metrics-lost", "not-joined"];
-        assert_eq!((verdict.valid, codes), (true, all));
-        assert!(verdict.warnings[0].message.starts_with(
+        assert_eq!(codes, all);
+        assert!(warnings[0].message.starts_with(
             "1 span could not be sent by the scenario process, 7 spans found the receiver full:"
         ));
-        assert!(verdict.warnings[1].message.starts_with("2 OTLP requests did not reach"));
-        assert!(
-            verdict.warnings[2].message.starts_with("3 exports of the scenario process's metrics failed:")
-        );
-        assert!(verdict.warnings[3].message.starts_with(
+        assert!(warnings[1].message.starts_with("2 OTLP requests did not reach"));
+        assert!(warnings[2].message.starts_with("3 exports of the scenario process's metrics failed:"));
+        assert!(warnings[3].message.starts_with(
             "989 of 1000 traced requests (98%) were joined with all their server spans \
              (not: no-server-span 7, orphan-span 4). 5 spans came too late. A service joins"
         ));
         let seen = Observed { trace: Some(&few), ..Observed::default() };
-        assert!(judge(&seen).warnings[0].message.contains("orphan-span 4). A service joins"));
+        assert!(doubts(&seen)[0].message.contains("orphan-span 4). A service joins"));
         let enough = trace(990);
         let seen = Observed { trace: Some(&enough), ..Observed::default() };
-        assert!(judge(&seen).warnings.is_empty());
+        assert!(doubts(&seen).is_empty());
         let nothing = Trace::default();
-        assert!(judge(&Observed { trace: Some(&nothing), ..Observed::default() }).warnings.is_empty());
+        assert!(doubts(&Observed { trace: Some(&nothing), ..Observed::default() }).is_empty());
     }
 }

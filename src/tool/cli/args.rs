@@ -11,6 +11,7 @@ use crate::model::plan::TracePolicy;
 use crate::model::table::Column;
 use crate::tool::cargo::CargoFlags;
 use crate::tool::config;
+use crate::tool::usage::Target;
 
 /// Load tests in Rust that say where the time went.
 #[derive(Debug, Parser)]
@@ -114,6 +115,9 @@ pub(super) struct SettingArgs {
     /// Which iterations are traced: all, off, rate:N/s or ratio:F
     #[arg(long, value_name = "POLICY")]
     trace: Option<TracePolicy>,
+    /// Tell what this process uses of the host, too: its name as `ps -e -o comm` prints it, or its id; repeat it
+    #[arg(long, value_name = "NAME|PID", value_delimiter = ',')]
+    watch: Vec<Target>,
     /// Decides about arrivals at random: the same seed makes the same ones
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -134,6 +138,9 @@ pub(super) struct ColumnArgs {
     /// The table's columns, such as count,avg,p90,max
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     columns: Vec<Column>,
+    /// What the requests' time consists of: waiting for a connection, connecting, TLS, sending, …
+    #[arg(long)]
+    pub(super) phases: bool,
 }
 
 #[derive(Debug, Args)]
@@ -335,6 +342,7 @@ impl SettingArgs {
             seed: self.seed,
             trace: self.trace,
             no_reference: self.no_reference,
+            watch: self.watch.clone(),
             otlp_endpoint: self.otlp_endpoint.clone(),
             no_otlp: self.no_otlp,
         }

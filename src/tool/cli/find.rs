@@ -99,7 +99,8 @@ pub(super) async fn scenarios(
         let overrides = config.overrides();
         for info in &mut scenarios {
             if let Some(over) = overrides.get(&info.name).or_else(|| overrides.get("*")) {
-                info.load = over.apply(&info.load).map_err(|why| {
+                let load = over.apply(&info.load);
+                info.load = load.and_then(|load| info.timing.check(&load).map(|()| load)).map_err(|why| {
                     Problem::new(Outcome::Usage, format!("scenario `{}`: {why}", info.name))
                 })?;
             }

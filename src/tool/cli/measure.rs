@@ -19,6 +19,7 @@ use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
 use super::session::{Identity, QUIET_ELSEWHERE, Session};
 use super::stop::Stopper;
 use crate::model::event::{Event, Finished, Warning};
+use crate::model::health::Signs;
 use crate::model::plan::{RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, RunStats};
 use crate::model::summarise::Joined;
@@ -28,7 +29,7 @@ use crate::tool::drive::{self, DriveError};
 use crate::tool::report::json::{self, IntervalMessage, Message};
 use crate::tool::report::progress::Progress;
 use crate::tool::results::{Binary as BinaryRecord, Recorder};
-use crate::tool::services::Sampler;
+use crate::tool::usage::Sampler;
 
 /// Nothing new for so long: every span that is under way has arrived, where nobody sends seldom.
 const QUIET: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(super) struct Measured {
     pub(super) spans_dropped: u64,
     /// Exports of the scenario process's metrics.
     pub(super) metrics_failed: u64,
-    /// Of one core, 0 to 1, for each worker thread of the load.
-    pub(super) worker_cpu: Vec<f64>,
+    /// What the scenario process saw of itself.
+    pub(super) signs: Signs,
 }
 
 impl Measured {
@@ -60,7 +61,7 @@ impl Measured {
             joined: Joined::default(),
             spans_dropped: 0,
             metrics_failed: 0,
-            worker_cpu: Vec::new(),
+            signs: Signs::default(),
         }
     }
 
@@ -173,7 +174,7 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         Ok(finished) => {
             measured.spans_dropped = finished.spans_dropped;
             measured.metrics_failed = finished.metrics_failed;
-            measured.worker_cpu = finished.worker_cpu;
+            measured.signs = finished.signs;
             None
         }
         // When a service has ended or somebody wished the end, that is the cause, and this the consequence.
@@ -303,7 +304,7 @@ impl Listener<'_> {
                 self.tell(&Message::PhaseStarted { package, phase: *phase, scenarios });
                 self.announce(*phase, scenarios);
                 if *phase == Phase::Load {
-                    self.sampler.load_begins();
+                    self.sampler.load_begins().into_iter().for_each(|warning| self.warn(warning));
                 }
             }
             Event::Interval(interval) => {

@@ -23,6 +23,7 @@ pub(super) async fn report(call: &Invocation, args: &ReportArgs) -> Result<u8, P
         MessageFormat::Human => {
             let options = text::Options {
                 columns: args.columns.columns(),
+                phases: args.columns.phases,
                 style: call.console.style(),
                 ..Default::default()
             };

@@ -25,7 +25,7 @@ use crate::tool::receive::redact::{self, Redactor};
 use crate::tool::report::json::{self, Message, ScenarioMessage};
 use crate::tool::report::text;
 use crate::tool::results::{Recorder, RunFolder};
-use crate::tool::services::Sampler;
+use crate::tool::usage::{self, Sampler};
 
 /// Names under which the generator's own processes are watched.
 pub(super) const TOOL: &str = "cargo-loadtest";
@@ -113,7 +113,8 @@ impl<'c> Run<'c> {
             resource.extend(head.branch.map(|branch| ("vcs.ref.head.name".to_owned(), branch)));
         }
         let recorder = Recorder::create(&folder, &facts)?;
-        let sampler = Sampler::start().map_err(|error| {
+        let of_processes = usage::Resource { run: facts.id.clone(), more: resource.clone(), started_unix_ns };
+        let sampler = Sampler::start(folder.usage()?, of_processes).map_err(|error| {
             Problem::new(Outcome::CouldNotRun, format!("cannot watch the use of this host: {error}"))
         })?;
         sampler.watch(TOOL, std::process::id(), false);
@@ -199,6 +200,8 @@ impl<'c> Run<'c> {
         for (name, pid) in session.services.pids() {
             self.sampler.watch(name, pid, true);
         }
+        self.sampler.watch_others(first.config.watched());
+        self.sampler.forward_to(Some(session.receiver.outlet()));
         self.stopper.heeded();
         for binary in binaries {
             let measured = measure(super::measure::Inputs {
@@ -221,6 +224,7 @@ impl<'c> Run<'c> {
                 break;
             }
         }
+        self.sampler.forward_to(None);
         self.received.push(session.end(self.stopper).await);
     }
 
@@ -259,8 +263,13 @@ impl<'c> Run<'c> {
         if self.args.message_format == MessageFormat::Json {
             console.out(&json::line(&Message::RunFinished { run: &summary.run.id, summary: &summary }));
         } else if began {
-            let columns = self.args.columns.columns();
-            let options = text::Options { columns, style: console.style(), ..text::Options::default() };
+            let args = &self.args.columns;
+            let options = text::Options {
+                columns: args.columns(),
+                phases: args.phases,
+                style: console.style(),
+                ..text::Options::default()
+            };
             console.out(&format!("\n{}", text::report(&summary, &options)));
             console.out(&format!("\nrun saved: {}\n", shown(&self.folder, self.call)));
         }
@@ -288,6 +297,7 @@ impl<'c> Run<'c> {
                 package: &measured.package,
                 scenarios: &measured.scenarios,
                 stats: &measured.stats,
+                signs: &measured.signs,
             })
             .collect();
         let mut joined = Joined::default();
@@ -310,7 +320,7 @@ impl<'c> Run<'c> {
     }
 
     fn health(&self, joined: &Joined) -> Health {
-        let usage = self.sampler.usage();
+        let (usage, series) = (self.sampler.usage(), self.sampler.finish());
         let own = |process: &&Process| [TOOL, GENERATOR].contains(&process.name.as_str());
         let generator: f64 = usage.processes.iter().filter(own).map(|process| process.cpu_share).sum();
         let generator = (!usage.processes.is_empty()).then_some(generator);
@@ -324,11 +334,12 @@ impl<'c> Run<'c> {
             not_joined: joined.not_joined.clone(),
             ..Trace::default()
         };
-        let verdict = health::judge(&Observed {
-            worker_cpu: &self.measured.iter().flat_map(|one| one.worker_cpu.clone()).collect::<Vec<_>>(),
+        let doubts = health::doubts(&Observed {
             services: &services,
             generator_cpu_share: generator,
             host_cpu_share: usage.host_cpu_share,
+            steal_share: usage.steal_share,
+            cpu_pressure: usage.cpu_pressure,
             spans_dropped: self.measured.iter().map(|one| one.spans_dropped).sum(),
             spans_refused: self.received.iter().map(|counts| counts.spans_refused).sum(),
             not_forwarded: self
@@ -344,12 +355,18 @@ impl<'c> Run<'c> {
             let message = format!("{} traces found no room in spans.otlp.jsonl", self.traces_omitted);
             Warning::new("traces-omitted", message)
         });
-        let told = self.measured.iter().flat_map(|measured| measured.warnings.iter().cloned()).chain(omitted);
+        let series = series
+            .err()
+            .map(|error| Warning::new("usage-series", format!("usage.jsonl could not be written: {error}")));
+        let told = self.measured.iter().flat_map(|measured| measured.warnings.iter().cloned());
+        let told = told.chain(omitted).chain(series);
         Health {
-            valid: verdict.valid,
-            warnings: told.chain(verdict.warnings).collect(),
+            valid: true,
+            warnings: told.chain(doubts).collect(),
             generator_cpu_share: generator,
             host_cpu_share: usage.host_cpu_share,
+            steal_share: usage.steal_share,
+            cpu_pressure: usage.cpu_pressure,
             lateness_p99_ms: None,
             processes: usage.processes,
         }

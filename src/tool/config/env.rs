@@ -26,10 +26,11 @@ const SEED: &str = "LOADTEST_SEED";
 const TRACE: &str = "LOADTEST_TRACE";
 const REFERENCE: &str = "LOADTEST_REFERENCE";
 const OTLP_ENDPOINT: &str = "LOADTEST_OTLP_ENDPOINT";
+const WATCH: &str = "LOADTEST_WATCH";
 /// Makes a scenario binary run alone; it says nothing to the tool.
 const RUN: &str = "LOADTEST_RUN";
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     PROFILE,
     BASE_URL,
     VUS,
@@ -42,6 +43,7 @@ const KNOWN: [&str; 13] = [
     TRACE,
     REFERENCE,
     OTLP_ENDPOINT,
+    WATCH,
     RUN,
 ];
 
@@ -71,6 +73,7 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
     let mut settings = Settings {
         base_url: parsed(variables, BASE_URL, |text| Ok(text.to_owned()))?,
         trace: parsed(variables, TRACE, str::parse)?,
+        watch: parsed(variables, WATCH, |text| text.split(',').map(|word| word.trim().parse()).collect())?,
         seed: parsed(variables, SEED, number)?,
         load,
         ..Settings::default()

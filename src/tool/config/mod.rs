@@ -29,6 +29,7 @@ use crate::model::load::{LoadOverride, Rate, Stage};
 use crate::model::plan::{ReferencePlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::sys;
+use crate::tool::usage::Target;
 use reader::Document;
 use schema::{DEFAULT_PROFILE, FileSettings, OtlpSettings, Settings};
 
@@ -54,6 +55,7 @@ pub(crate) struct Flags {
     pub(crate) seed: Option<u64>,
     pub(crate) trace: Option<TracePolicy>,
     pub(crate) no_reference: bool,
+    pub(crate) watch: Vec<Target>,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) no_otlp: bool,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Config {
     /// Decides about everything random that is to come again.
     pub(crate) seed: Option<Sourced<u64>>,
     pub(crate) keep_runs: Sourced<usize>,
+    /// Processes whose use of the host is told, beside the services and the generator.
+    pub(crate) watch: Option<Sourced<Vec<Target>>>,
     pub(crate) reference: ReferenceSettings,
     /// Where else traces go.
     pub(crate) otlp_traces: Option<OtlpTarget>,
@@ -186,6 +190,7 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         base_url: flags.base_url.clone().map(|it| Sourced::flag(it, "--base-url")),
         env: flags.env.iter().map(value).collect(),
         trace: flags.trace.map(|it| Sourced::flag(it, "--trace")),
+        watch: (!flags.watch.is_empty()).then(|| Sourced::flag(flags.watch.clone(), "--watch")),
         seed: flags.seed.map(|it| Sourced::flag(it, "--seed")),
         load,
         ..Settings::default()
@@ -213,6 +218,7 @@ fn complete(
         trace: settings.trace.unwrap_or(Sourced::new(TracePolicy::default(), Source::Default)),
         seed: settings.seed,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
+        watch: settings.watch,
         reference: settings.reference,
         services: settings
             .services
@@ -265,6 +271,10 @@ impl Config {
             plan.at_most = at_most.value;
         }
         Some(plan)
+    }
+
+    pub(crate) fn watched(&self) -> &[Target] {
+        self.watch.as_ref().map_or(&[], |watch| watch.value.as_slice())
     }
 
     /// What `vu.env(key)` answers. A secret whose variable is not set is an error.

@@ -188,6 +188,27 @@ impl<'a> Field<'a> {
         Ok(Sourced::new(items, self.source()))
     }
 
+    /// An array of strings and integers, each read by `parse`.
+    pub(super) fn words<T>(
+        &self,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Sourced<Vec<T>>, ConfigError> {
+        let expected = "an array of strings and integers";
+        let array = self.value.get_ref().as_array().ok_or_else(|| self.wrong_type(expected))?;
+        let items = array
+            .iter()
+            .map(|item| {
+                let item = Field { name: self.name.clone(), key: item.span(), value: item, ..*self };
+                let read = match item.value.get_ref() {
+                    DeValue::Integer(integer) => parse(integer.as_str()),
+                    _ => parse(item.text(expected)?),
+                };
+                read.map_err(|message| item.invalid(message))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Sourced::new(items, self.source()))
+    }
+
     pub(super) fn strings(&self) -> Result<Sourced<Vec<String>>, ConfigError> {
         self.list(|text| Ok(text.to_owned()))
     }

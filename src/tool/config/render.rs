@@ -61,6 +61,9 @@ fn entries(config: &Config) -> Vec<Entry<'_>> {
     list.add("trace", &config.trace, |policy| trace_text(*policy).into());
     list.optional("seed", config.seed.as_ref(), |seed| (*seed).into());
     list.add("keep-runs", &config.keep_runs, |runs| (*runs).into());
+    list.optional("watch", config.watch.as_ref(), |targets| {
+        targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ").into()
+    });
     list.optional("reference.iterations", config.reference.iterations.as_ref(), |count| (*count).into());
     list.optional("reference.at-most", config.reference.at_most.as_ref(), |it| duration_text(*it).into());
     if config.otlp_traces == config.otlp_metrics {

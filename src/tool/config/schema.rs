@@ -12,6 +12,7 @@ use super::source::{Sourced, replace};
 use super::value::{Value, Values};
 use crate::model::duration;
 use crate::model::plan::TracePolicy;
+use crate::tool::usage::Target;
 
 /// The profile whose keys count as if they stood at the top of their file.
 pub(super) const DEFAULT_PROFILE: &str = "default";
@@ -25,6 +26,7 @@ pub(super) struct Settings {
     pub(super) trace: Option<Sourced<TracePolicy>>,
     pub(super) seed: Option<Sourced<u64>>,
     pub(super) keep_runs: Option<Sourced<usize>>,
+    pub(super) watch: Option<Sourced<Vec<Target>>>,
     pub(super) reference: ReferenceSettings,
     pub(super) otlp: OtlpSettings,
     /// What speaks of one signal only, and wins over `otlp` for it.
@@ -85,6 +87,7 @@ impl Settings {
         replace(&mut self.trace, upper.trace);
         replace(&mut self.seed, upper.seed);
         replace(&mut self.keep_runs, upper.keep_runs);
+        replace(&mut self.watch, upper.watch);
         replace(&mut self.reference.iterations, upper.reference.iterations);
         replace(&mut self.reference.at_most, upper.reference.at_most);
         if upper.otlp.endpoint.is_some() {
@@ -165,6 +168,7 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
         trace: section.get("trace").map(|field| field.parsed(str::parse)).transpose()?,
         seed: section.get("seed").map(|field| field.integer()).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
+        watch: section.get("watch").map(|field| field.words(str::parse)).transpose()?,
         otlp: section.get("otlp").map(read_otlp).transpose()?.unwrap_or_default(),
         ..Settings::default()
     };

@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use crate::model::id::{RunId, TracePrefix};
 
 pub(crate) use counts::ReceiverCounts;
+pub(crate) use server::Outlet;
 
 use counts::Counters;
 use decode::Decoder;
@@ -39,6 +40,9 @@ pub(crate) const OTLP_PORT: u16 = 4317;
 
 /// How much of the spans of traces that are not complete is kept by default.
 pub(crate) const STORE_BYTES: usize = 256 << 20;
+
+/// How many complete traces are handed over at a time.
+const SWEPT: usize = 256;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
@@ -120,6 +124,11 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
+    /// For what the tool itself has to tell the target that is forwarded to.
+    pub(crate) fn outlet(&self) -> Outlet {
+        Outlet::new(self.shared.clone())
+    }
+
     pub(crate) fn counts(&self) -> ReceiverCounts {
         self.shared.counts()
     }
@@ -131,8 +140,15 @@ impl Receiver {
 
     /// Hands over the traces that are complete at `now`. To be called about once a second: what is complete takes room
     /// until then.
-    pub(crate) fn sweep(&self, now: Instant, sink: impl FnMut(CompletedTrace)) {
-        self.shared.ingest(|ingest| ingest.store.take_complete(now)).into_iter().for_each(sink);
+    pub(crate) fn sweep(&self, now: Instant, mut sink: impl FnMut(CompletedTrace)) {
+        loop {
+            // Some at a time: spans come in meanwhile, and what was taken is still in the cache when it is looked at.
+            let taken = self.shared.ingest(|ingest| ingest.store.take_complete(now, SWEPT));
+            if taken.is_empty() {
+                return;
+            }
+            taken.into_iter().for_each(&mut sink);
+        }
     }
 
     /// Hands over all that is left, complete or not. What comes later counts as late.

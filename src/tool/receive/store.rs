@@ -2,8 +2,9 @@
 //! what time it is.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ pub(crate) const ABANDONED: Duration = Duration::from_secs(300);
 
 /// No single trace may take more than this share of the budget.
 const TRACE_SHARE: usize = 8;
+
+/// Open traces are looked at together that are due within this time.
+const AGENDA_STEP: Duration = Duration::from_millis(100);
 
 /// A trace is made for so many spans at most before they come.
 const MOST_USUAL: usize = 8;
@@ -135,7 +139,41 @@ struct OpenTrace {
     raw: Vec<RawSpan>,
     bytes: usize,
     rooted: bool,
+    /// It will not be looked at before it is to be given up.
+    waits_long: bool,
     last_arrival: Instant,
+}
+
+/// When to look at which trace: in steps of [`AGENDA_STEP`], so that nothing is sorted.
+#[derive(Debug, Default)]
+struct Agenda {
+    /// What the steps are counted from.
+    origin: Option<Instant>,
+    steps: BTreeMap<u128, Vec<TraceId>>,
+}
+
+impl Agenda {
+    fn put(&mut self, id: TraceId, at: Instant) {
+        let step = self.step(at);
+        self.steps.entry(step).or_default().push(id);
+    }
+
+    /// One whose time has come, or comes within a step.
+    fn next(&mut self, now: Instant) -> Option<TraceId> {
+        let step = self.step(now);
+        loop {
+            let mut first = self.steps.first_entry().filter(|first| *first.key() <= step)?;
+            match first.get_mut().pop() {
+                Some(id) => return Some(id),
+                None => drop(first.remove()),
+            }
+        }
+    }
+
+    fn step(&mut self, at: Instant) -> u128 {
+        let origin = *self.origin.get_or_insert(at);
+        at.saturating_duration_since(origin).as_nanos() / AGENDA_STEP.as_nanos()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +189,10 @@ pub(crate) struct SpanStore {
     used: usize,
     open: HashMap<TraceId, OpenTrace, ByTraceId>,
     gone: HashMap<TraceId, Fate, ByTraceId>,
+    /// When to look at each open trace again.
+    agenda: Agenda,
+    /// Those that were looked at too early, until all that is due was looked at.
+    early: Vec<(TraceId, Instant)>,
     /// How many spans the last complete trace had: so many the next one is made for.
     usual: usize,
     gone_order: VecDeque<TraceId>,
@@ -169,6 +211,8 @@ impl SpanStore {
             used: 0,
             open: HashMap::default(),
             gone: HashMap::default(),
+            agenda: Agenda::default(),
+            early: Vec::new(),
             usual: 2,
             gone_order: VecDeque::new(),
             counts: StoreCounts::default(),
@@ -185,7 +229,10 @@ impl SpanStore {
         }
         let open = match self.open.entry(id) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(new) => new.insert(OpenTrace::new(self.usual, now)),
+            Entry::Vacant(new) => {
+                self.agenda.put(id, now + self.quiet);
+                new.insert(OpenTrace::new(self.usual, now))
+            }
         };
         let cost = open.cost_of(&stored);
         if self.used + cost > self.budget || open.bytes + cost > self.budget / TRACE_SHARE {
@@ -197,7 +244,12 @@ impl SpanStore {
         self.of_services |= stored.span.load.is_none();
         self.last_arrival = Some(now);
         open.bytes += cost;
-        open.rooted |= is_root(&stored.span);
+        if !open.rooted && is_root(&stored.span) {
+            open.rooted = true;
+            if mem::take(&mut open.waits_long) {
+                self.agenda.put(id, now + self.quiet);
+            }
+        }
         open.last_arrival = now;
         open.spans.push(stored.span);
         open.raw.push(stored.raw);
@@ -228,40 +280,47 @@ impl SpanStore {
         true
     }
 
-    /// Takes out the traces that are complete at `now`.
-    pub(crate) fn take_complete(&mut self, now: Instant) -> Vec<CompletedTrace> {
-        let quiet = self.quiet;
-        self.take(|open| {
-            let since = now.saturating_duration_since(open.last_arrival);
-            since >= if open.rooted { quiet } else { ABANDONED }
-        })
+    /// Takes out traces that are complete at `now`, at most `most`; none when there are no more.
+    pub(crate) fn take_complete(&mut self, now: Instant, most: usize) -> Vec<CompletedTrace> {
+        let mut taken = Vec::new();
+        while taken.len() < most {
+            let Some(id) = self.agenda.next(now) else {
+                mem::take(&mut self.early).into_iter().for_each(|(id, due)| self.agenda.put(id, due));
+                break;
+            };
+            // One that is gone has been refused, or was on the agenda twice.
+            let Entry::Occupied(open) = self.open.entry(id) else { continue };
+            let due = open.get().due(self.quiet);
+            if due <= now {
+                let open = open.remove();
+                taken.push(self.complete(id, open));
+            } else {
+                open.into_mut().waits_long = due > now + self.quiet;
+                self.early.push((id, due));
+            }
+        }
+        taken
     }
 
     /// Takes out all that is left, complete or not: the run is over.
     pub(crate) fn take_all(&mut self) -> Vec<CompletedTrace> {
-        self.take(|_| true)
+        (self.agenda, self.early) = (Agenda::default(), Vec::new());
+        let open = mem::take(&mut self.open);
+        open.into_iter().map(|(id, open)| self.complete(id, open)).collect()
     }
 
-    fn take(&mut self, due: impl Fn(&OpenTrace) -> bool) -> Vec<CompletedTrace> {
-        let taken: Vec<_> = self.open.extract_if(|_, open| due(open)).collect();
-        for (id, open) in &taken {
-            self.used -= open.bytes;
-            self.remember(*id, Fate::Completed);
+    fn complete(&mut self, id: TraceId, open: OpenTrace) -> CompletedTrace {
+        self.used -= open.bytes;
+        self.remember(id, Fate::Completed);
+        self.counts.traces_completed += 1;
+        self.usual = open.spans.len().min(MOST_USUAL);
+        CompletedTrace {
+            id,
+            spans: open.spans,
+            raw: open.raw,
+            #[cfg(test)]
+            rooted: open.rooted,
         }
-        self.counts.traces_completed += taken.len() as u64;
-        if let Some((_, open)) = taken.last() {
-            self.usual = open.spans.len().min(MOST_USUAL);
-        }
-        taken
-            .into_iter()
-            .map(|(id, open)| CompletedTrace {
-                id,
-                spans: open.spans,
-                raw: open.raw,
-                #[cfg(test)]
-                rooted: open.rooted,
-            })
-            .collect()
     }
 
     pub(crate) fn counts(&self) -> StoreCounts {
@@ -296,8 +355,14 @@ impl OpenTrace {
             raw: Vec::with_capacity(spans),
             bytes: 0,
             rooted: false,
+            waits_long: false,
             last_arrival: now,
         }
+    }
+
+    /// When it counts as complete if nothing more comes.
+    fn due(&self, quiet: Duration) -> Instant {
+        self.last_arrival + if self.rooted { quiet } else { ABANDONED }
     }
 
     /// About what `stored` takes. The source is shared with other spans, yet counted whenever it differs from the
@@ -336,12 +401,12 @@ mod tests {
         store.insert(server(1, 10), at(start, 0));
         store.insert(iteration(1, 1), at(start, 1000));
         store.insert(server(1, 11), at(start, 1500));
-        assert_eq!(store.take_complete(at(start, 3499)).len(), 0);
-        let complete = store.take_complete(at(start, 3500));
+        assert_eq!(store.take_complete(at(start, 3499), usize::MAX).len(), 0);
+        let complete = store.take_complete(at(start, 3500), usize::MAX);
         assert_eq!(complete.len(), 1);
         assert!(complete[0].rooted);
         assert_eq!((complete[0].spans.len(), complete[0].raw.len()), (3, 3));
-        assert_eq!(store.take_complete(at(start, 9000)).len(), 0);
+        assert_eq!(store.take_complete(at(start, 9000), usize::MAX).len(), 0);
         assert_eq!(store.used, 0);
     }
 
@@ -353,9 +418,9 @@ mod tests {
             let start = clock::now();
             let mut store = SpanStore::new(PLENTY, quiet);
             store.insert(iteration(1, 1), start);
-            let mut complete = store.take_complete(at(start, batch - 1));
+            let mut complete = store.take_complete(at(start, batch - 1), usize::MAX);
             store.insert(server(1, 10), at(start, batch));
-            complete.extend(store.take_complete(at(start, batch) + quiet));
+            complete.extend(store.take_complete(at(start, batch) + quiet, usize::MAX));
             assert_eq!(complete.len(), 1);
             assert_eq!(complete[0].spans.len(), spans);
             assert_eq!(store.counts().late, 2 - spans as u64);
@@ -382,8 +447,8 @@ mod tests {
         store.insert(server(1, 10), start);
         let last = at(start, 1);
         store.insert(server(1, 11), last);
-        assert_eq!(store.take_complete(start + ABANDONED).len(), 0);
-        let given_up = store.take_complete(last + ABANDONED);
+        assert_eq!(store.take_complete(start + ABANDONED, usize::MAX).len(), 0);
+        let given_up = store.take_complete(last + ABANDONED, usize::MAX);
         assert_eq!(given_up.len(), 1);
         assert!(!given_up[0].rooted);
     }
@@ -410,7 +475,7 @@ mod tests {
         let start = clock::now();
         let mut store = SpanStore::new(PLENTY, QUIET);
         store.insert(iteration(1, 1), start);
-        store.take_complete(start + QUIET);
+        store.take_complete(start + QUIET, usize::MAX);
         store.insert(server(1, 10), start + QUIET);
         assert_eq!(
             store.counts(),
@@ -451,7 +516,7 @@ mod tests {
             store.refuse(crate::model::id::TraceId(u128::from(trace) + 1));
         }
         assert_eq!((store.gone.len(), store.gone_order.len()), (REMEMBERED, REMEMBERED));
-        assert!(store.take_complete(start).is_empty());
+        assert!(store.take_complete(start, usize::MAX).is_empty());
     }
 
     proptest! {
@@ -459,16 +524,26 @@ mod tests {
         fn every_span_is_counted_once_and_the_budget_holds(
             budget in 0_usize..20_000,
             steps in prop::collection::vec((1_u64..6, any::<bool>(), 0_u64..3000), 0..200),
+            most in 1_usize..4,
         ) {
             let mut now = clock::now();
             let mut store = SpanStore::new(budget, QUIET);
             let mut handed_over = 0;
             for (index, (trace, root, pause)) in steps.iter().enumerate() {
-                now += Duration::from_millis(*pause);
+                // Once in a while long enough for a trace to be given up.
+                now += Duration::from_millis(if *pause % 20 == 0 { *pause * 200 } else { *pause });
                 let id = index as u64 + 1;
                 store.insert(if *root { iteration(*trace, id) } else { server(*trace, id) }, now);
                 prop_assert!(store.used <= budget);
-                handed_over += store.take_complete(now).iter().map(|trace| trace.spans.len()).sum::<usize>();
+                loop {
+                    let taken = store.take_complete(now, most);
+                    prop_assert!(taken.len() <= most);
+                    handed_over += taken.iter().map(|trace| trace.spans.len()).sum::<usize>();
+                    if taken.is_empty() {
+                        break;
+                    }
+                }
+                prop_assert!(store.open.values().all(|open| open.due(QUIET) > now), "all that is due is taken");
             }
             handed_over += store.take_all().iter().map(|trace| trace.spans.len()).sum::<usize>();
             let counts = store.counts();

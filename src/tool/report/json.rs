@@ -159,9 +159,15 @@ mod tests {
                 "service operation kind critical_ms share share_ci95 calls unloaded_ms",
             ),
             ("/attribution/0/slowest/0", "trace_id duration_ms"),
-            ("/health", "valid warnings generator_cpu_share host_cpu_share lateness_p99_ms processes"),
+            (
+                "/health",
+                "valid warnings generator_cpu_share host_cpu_share steal_share cpu_pressure lateness_p99_ms processes",
+            ),
             ("/health/warnings/0", "code message"),
-            ("/health/processes/0", "name pid cpu_share runqueue_wait_ratio rss_bytes_max"),
+            (
+                "/health/processes/0",
+                "name pid cpu_share runqueue_wait_ratio rss_bytes_max processes cpu_share_max open_files_max",
+            ),
         ] {
             let object = value.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
             for field in fields.split_whitespace() {

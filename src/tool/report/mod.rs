@@ -6,6 +6,8 @@
 
 mod attribution;
 pub(crate) mod json;
+mod phases;
+mod processes;
 pub(crate) mod progress;
 pub(crate) mod text;
 
@@ -84,7 +86,7 @@ mod tests {
         let page = include_str!("../../../docs/reading-the-report.md");
         let printed = text::report(&sample::summary(), &text::Options::default());
         let shown: Vec<&str> = page.split("```").skip(1).step_by(2).collect();
-        assert_eq!(shown.len(), 2);
+        assert_eq!(shown.len(), 3);
         for line in shown.iter().flat_map(|block| block.strip_prefix("text\n").unwrap().lines()) {
             assert!(printed.lines().any(|known| known == line), "{line}");
         }

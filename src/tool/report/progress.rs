@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Style;
 use crate::model::latency::Latency;
-use crate::model::load::LoadModel;
+use crate::model::load::{LoadModel, Timing};
 use crate::model::plan::ScenarioInfo;
 use crate::model::stats::{Interval, Phase, StepKind};
 
@@ -30,6 +30,9 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct ScenarioProgress {
     load: LoadModel,
+    timing: Timing,
+    /// From when on it is measured, once it is.
+    measured_from: Option<Duration>,
     vus: u32,
     /// That ended, or never will: interrupted and dropped ones are done with as well.
     iterations: u64,
@@ -50,8 +53,9 @@ impl Progress {
     /// Nothing measured yet, of the scenarios of one binary.
     pub(crate) fn new(scenarios: &[ScenarioInfo]) -> Self {
         let scenarios = scenarios.iter().map(|info| {
-            let load = info.load.clone();
-            (info.name.clone(), ScenarioProgress { load, vus: 0, iterations: 0 })
+            let (load, timing) = (info.load.clone(), info.timing.clone());
+            let progress = ScenarioProgress { load, timing, measured_from: None, vus: 0, iterations: 0 };
+            (info.name.clone(), progress)
         });
         Self {
             scenarios: scenarios.collect(),
@@ -62,8 +66,11 @@ impl Progress {
         }
     }
 
-    /// Takes an interval of the load; the reference phase is no progress.
+    /// Takes an interval of the load; the reference phase is no progress, and the warm-up has no figures.
     pub(crate) fn update(&mut self, interval: &Interval) {
+        if interval.phase != Phase::Reference {
+            self.take_iterations(interval);
+        }
         if interval.phase != Phase::Load {
             return;
         }
@@ -79,8 +86,8 @@ impl Progress {
         for (name, stats) in &interval.scenarios {
             if let Some(scenario) = self.scenarios.get_mut(name) {
                 scenario.vus = stats.vus;
-                scenario.iterations +=
-                    stats.iterations + stats.interrupted_iterations + stats.dropped_iterations;
+                let measured = stats.measured.map(|span| Duration::from_nanos(span.from_ns));
+                scenario.measured_from = scenario.measured_from.or(measured);
             }
             recent.iterations += stats.iterations;
             for (key, step) in &stats.steps {
@@ -102,10 +109,20 @@ impl Progress {
         }
     }
 
+    fn take_iterations(&mut self, interval: &Interval) {
+        for (name, stats) in &interval.scenarios {
+            if let Some(scenario) = self.scenarios.get_mut(name) {
+                scenario.iterations +=
+                    stats.iterations + stats.interrupted_iterations + stats.dropped_iterations;
+            }
+        }
+    }
+
     /// 0 to 1: as far as the scenario that is furthest from its end.
     pub(crate) fn fraction(&self) -> f64 {
         let fractions = self.scenarios.values().map(|scenario| {
-            let by_time = part(self.elapsed.as_secs_f64(), scenario.load.duration().as_secs_f64());
+            let running = scenario.begun().map_or(Duration::ZERO, |begun| self.elapsed.saturating_sub(begun));
+            let by_time = part(running.as_secs_f64(), scenario.load.duration().as_secs_f64());
             let iterations = scenario.load.iterations();
             iterations.map_or(by_time, |all| part(scenario.iterations as f64, all as f64).max(by_time))
         });
@@ -164,6 +181,16 @@ impl Progress {
         };
         let rate = count / seconds;
         if rate > 0.0 && rate < 10.0 { format!("{rate:.1} {unit}") } else { format!("{rate:.0} {unit}") }
+    }
+}
+
+impl ScenarioProgress {
+    /// When its load began, or will; `None` while another scenario has to end first.
+    fn begun(&self) -> Option<Duration> {
+        match &self.timing.start_after {
+            None => Some(self.timing.start_time),
+            Some(_) => self.measured_from.map(|from| from.saturating_sub(self.timing.warm_up)),
+        }
     }
 }
 
@@ -240,7 +267,7 @@ impl Live {
 mod tests {
     use super::*;
     use crate::model::sample;
-    use crate::model::stats::{ScenarioStats, StepKey, StepStats};
+    use crate::model::stats::{ScenarioStats, Span, StepKey, StepStats};
 
     fn after(seconds: usize) -> Progress {
         let mut progress = Progress::new(&sample::infos());
@@ -307,6 +334,27 @@ mod tests {
         let mut progress = Progress::new(&infos);
         progress.update(&interval(1, 5, 3, StepKind::Request));
         assert!((progress.fraction() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_scenario_is_as_far_as_its_own_time() {
+        let mut infos = sample::infos();
+        infos[0].load = LoadModel::ConstantVus { vus: 1, duration: Duration::from_secs(4) };
+        infos[0].timing.start_time = Duration::from_secs(2);
+        let at = |infos: &[ScenarioInfo], from: Option<u64>| {
+            let mut progress = Progress::new(infos);
+            let mut interval = interval(3, 5, 3, StepKind::Request);
+            let stats = interval.scenarios.get_mut(sample::SCENARIO).unwrap();
+            let span = |from| Span::new(Duration::from_secs(from), Duration::from_secs(9));
+            stats.measured = from.and_then(span);
+            progress.update(&interval);
+            progress.fraction()
+        };
+        assert!((at(&infos, None) - 0.25).abs() < 1e-9);
+        infos[0].timing.start_after = Some("other".into());
+        infos[0].timing.warm_up = Duration::from_secs(1);
+        assert!(at(&infos, None).abs() < 1e-9);
+        assert!((at(&infos, Some(2)) - 0.5).abs() < 1e-9);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Style, attribution};
+use super::{Style, attribution, phases, processes};
 use crate::model::arrivals;
 use crate::model::event::Warning;
+use crate::model::http::is_generators_own;
 use crate::model::plain::plain;
 use crate::model::stats::StepKind;
 use crate::model::summarise::no_success;
@@ -16,6 +17,8 @@ use crate::model::verdict::Verdict;
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) columns: Vec<Column>,
+    /// Whether the requests' phases are shown.
+    pub(crate) phases: bool,
     pub(crate) style: Style,
     /// Warnings are wrapped at this many characters.
     pub(crate) width: usize,
@@ -23,11 +26,12 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { columns: Column::STANDARD.to_vec(), style: Style::Plain, width: 110 }
+        Self { columns: Column::STANDARD.to_vec(), phases: false, style: Style::Plain, width: 110 }
     }
 }
 
-/// The whole page: table, totals, thresholds, checks, errors, where the time goes, warnings. A section that has nothing
+/// The whole page: table, totals, thresholds, checks, errors, where the time goes, what processes used,
+/// warnings. A section that has nothing
 /// to say is left out. Foreign text is stripped of whatever a terminal would obey.
 pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     let style = options.style;
@@ -36,11 +40,15 @@ pub(crate) fn report(summary: &Summary, options: &Options) -> String {
         out.push_str("≥: at least; requests that were cut off would have taken longer\n");
     }
     let _ = writeln!(out, "\n{}", style.bold(&table::totals(&summary.totals)));
+    if options.phases {
+        out.push_str(&phases::section(summary, style));
+    }
     out.push_str(&titled("load", style, &arrivals::section(summary)));
     out.push_str(&thresholds(summary, style));
     out.push_str(&checks(summary, style));
     out.push_str(&errors(summary, style));
     out.push_str(&attribution::section(summary, style));
+    out.push_str(&processes::section(summary, style));
     out.push_str(&warnings(&summary.health.warnings, options));
     out
 }
@@ -83,7 +91,7 @@ fn aligned(rows: &[(String, Vec<String>)]) -> String {
     out
 }
 
-fn titled(title: &str, style: Style, body: &str) -> String {
+pub(super) fn titled(title: &str, style: Style, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("\n{}\n{body}", style.bold(title)) }
 }
 
@@ -121,15 +129,19 @@ fn errors(summary: &Summary, style: Style) -> String {
     for scenario in &summary.scenarios {
         iteration_errors(&mut body, scenario, labels);
     }
-    let rows: Vec<_> = summary
-        .steps
-        .iter()
-        .filter(|step| step.errors > 0)
-        .map(|step| {
-            let name = labels.label(&step.package, &step.scenario, &step.step);
-            (style.red("✗"), vec![name, format!("{} of {}", step.errors, step.count), breakdown(step)])
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for step in &summary.steps {
+        let name = labels.label(&step.package, &step.scenario, &step.step);
+        let (own, others) = breakdown(step);
+        if step.errors > 0 {
+            let count = format!("{} of {}", step.errors, step.count);
+            rows.push((style.red("✗"), vec![name.clone(), count, others]));
+        }
+        if step.generator_errors > 0 {
+            let count = format!("{} not sent by the generator", step.generator_errors);
+            rows.push((style.red("✗"), vec![name, count, own]));
+        }
+    }
     body.push_str(&aligned(&rows));
     titled("errors", style, &body)
 }
@@ -157,15 +169,17 @@ fn iteration_errors(out: &mut String, scenario: &Scenario, labels: Labels) {
     }
 }
 
-/// `status 200: 597, status 503: 3, timeout: 1`
-fn breakdown(step: &Step) -> String {
+/// `generator_address: 2`, what the generator could not send, and `status 200: 597, status 503: 3, timeout: 1`, what
+/// became of the rest.
+fn breakdown(step: &Step) -> (String, String) {
     let status = step.status.iter().map(|(status, count)| format!("status {status}: {count}"));
-    let types = step.error_types.iter().map(|(class, count)| format!("{}: {count}", plain(class)));
-    let parts: Vec<String> = match step.kind {
-        StepKind::Request => status.chain(types).collect(),
-        StepKind::Step => types.collect(),
+    let status = status.filter(|_| step.kind == StepKind::Request);
+    let types = |of_generator: bool| {
+        let some = step.error_types.iter().filter(move |(class, _)| is_generators_own(class) == of_generator);
+        some.map(|(class, count)| format!("{}: {count}", plain(class)))
     };
-    parts.join(", ")
+    let joined = |parts: Vec<String>| parts.join(", ");
+    (joined(types(true).collect()), joined(status.chain(types(false)).collect()))
 }
 
 fn warnings(warnings: &[Warning], options: &Options) -> String {
@@ -233,6 +247,8 @@ mod tests {
         step.status = [(200, 200), (503, 1)].into();
         step.error_types = [("reset".to_owned(), 9)].into();
         (step.latency_ms.censored, step.latency_ms.at_least) = (3, vec!["p99".into(), "max".into()]);
+        step.generator_errors = 2;
+        step.error_types.insert("generator_address".into(), 2);
         summary.steps.push(step);
         for (passes, fails) in [(600, 0), (598, 2)] {
             let name = format!("registered{}", if fails > 0 { " with a name" } else { "" });
@@ -264,6 +280,13 @@ mod tests {
                 "the measurement is not valid; see the warnings"
             ]
         );
+    }
+
+    #[test]
+    fn phases_are_shown_on_demand() {
+        let text = report(&sample::summary(), &Options { phases: true, ..Options::default() });
+        let section = text.split("phases\n").nth(1).unwrap().split("\n\n").next().unwrap();
+        insta::assert_snapshot!(section);
     }
 
     #[test]

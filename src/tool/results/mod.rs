@@ -122,6 +122,12 @@ impl RunFolder {
         WholeFile::create(&path).map_err(ResultsError::io("create", &path))
     }
 
+    /// Where each second's use of the host goes, as JSON lines.
+    pub(crate) fn usage(&self) -> Result<WholeFile, ResultsError> {
+        let path = self.path.join("usage.jsonl");
+        WholeFile::create(&path).map_err(ResultsError::io("create", &path))
+    }
+
     /// The folder of the services' logs.
     pub(crate) fn services(&self) -> PathBuf {
         self.path.join("services")

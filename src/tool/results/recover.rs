@@ -7,6 +7,7 @@ use super::histograms::HistogramLog;
 use super::journal::{Binary, JOURNAL_SCHEMA, Line, Lines, Record};
 use super::{ResultsError, RunFolder};
 use crate::model::event::{Event, Warning};
+use crate::model::health::Signs;
 use crate::model::stats::RunStats;
 use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts, summarise};
 use crate::model::summary::{Health, Summary};
@@ -160,12 +161,15 @@ impl Gathered {
             warn("journal-unknown", message);
         }
         let binaries: Vec<RecoveredBinary> = self.binaries.into_values().collect();
+        let nothing = Signs::default();
         let runs: Vec<BinaryRun<'_>> = binaries
             .iter()
             .map(|RecoveredBinary { binary, stats }| BinaryRun {
                 package: &binary.package,
                 scenarios: &binary.scenarios,
                 stats,
+                // They come with the end.
+                signs: &nothing,
             })
             .collect();
         let summary = summarise(Inputs {

@@ -1,4 +1,4 @@
-//! The services under test: started in order, ready, their output kept, their resource use watched, and ended.
+//! The services under test: started in order, ready, their output kept, and ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,7 +17,6 @@ mod spec;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests;
-mod usage;
 
 use crate::model::secret::Secrets;
 use environment::{Telemetry, environment};
@@ -27,7 +26,6 @@ use guard::{Guard, Start, State};
 pub(crate) use placeholders::{PlaceholderError, Placeholders};
 use ready::Probe;
 pub(crate) use spec::{Program, Ready, ServiceSpec};
-pub(crate) use usage::Sampler;
 
 /// What all services of a run share.
 #[derive(Debug, Clone)]

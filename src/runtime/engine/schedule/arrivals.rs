@@ -19,7 +19,7 @@ struct Leg {
 
 impl Leg {
     fn arrivals(&self) -> f64 {
-        (self.from + self.to) / 2.0 * self.length
+        self.from.midpoint(self.to) * self.length
     }
 
     /// The instant at which the integral reaches `n`, which the leg does reach.
@@ -239,7 +239,8 @@ mod tests {
         // 20,000 are due: four standard deviations are 566.
         assert!((19_434..=20_566).contains(&one.len()), "{}", one.len());
         // The gaps of a Poisson process spread as much as their mean, and e⁻¹ of them are longer than it.
-        let gaps: Vec<f64> = one.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 500.0).collect();
+        let gaps: Vec<f64> =
+            one.windows(2).map(|pair| (pair[1].as_secs_f64() - pair[0].as_secs_f64()) * 500.0).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let spread = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         let longer = gaps.iter().filter(|gap| **gap > 1.0).count() as f64 / gaps.len() as f64;

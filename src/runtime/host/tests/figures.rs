@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::custom::MetricValues;
+use crate::model::health::Signs;
 use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts as Facts, summarise};
 use crate::model::summary::{Health, Summary};
 
@@ -20,7 +21,12 @@ fn summary(server: &Server, scenario: Scenario) -> (Outcome, Summary) {
     };
     let summary = summarise(Inputs {
         facts: &facts,
-        binaries: &[BinaryRun { package: "p", scenarios: &infos, stats: &outcome.stats }],
+        binaries: &[BinaryRun {
+            package: "p",
+            scenarios: &infos,
+            stats: &outcome.stats,
+            signs: &Signs::default(),
+        }],
         joined: Joined::default(),
         attribution: Vec::new(),
         health: Health { valid: true, ..Health::default() },

@@ -20,15 +20,20 @@ use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
 use crate::runtime::http::Target;
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
-use crate::runtime::telemetry::buffer;
-use crate::runtime::telemetry::tracer::{Tracer, TracerParts, traceparent};
+use crate::runtime::telemetry::buffer::{self, SpanSource};
+use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
 
+mod answering;
 mod arrivals;
+mod batches;
+mod cookies;
 mod data;
 mod figures;
+mod pitfalls;
 mod requests;
 mod runs;
 mod transfers;
+mod uploads;
 mod users;
 
 struct Outcome {

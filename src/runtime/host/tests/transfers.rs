@@ -18,6 +18,9 @@ fn what_the_end_cuts_off_is_counted_and_its_latency_is_a_lower_bound() {
     let step = outcome.step(StepKind::Request, "GET /delay/{ms}");
     assert_eq!((step.count, step.interrupted, step.latency.censored_count()), (0, 3, 3));
     assert!(step.latency.percentile(50.0).unwrap().at_least);
+    // The generator ended them, not the server.
+    assert_eq!((step.errors, step.failed), (0, 0));
+    assert!(step.error_types.is_empty() && step.status.is_empty() && stats.errors.commonest().is_none());
     assert_eq!(server.seen().requests, 3);
 }
 
@@ -120,9 +123,8 @@ fn redirects_are_followed_ten_times_and_to_another_host_never() {
     assert!(outcome.warnings[0].message.starts_with("`GET /away` was redirected to localhost, "));
 }
 
-#[test]
-fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
-    let server = Server::start();
+/// A user in a traced iteration, that iteration, and the spans that come of it.
+fn traced_user(server: &Server) -> (Vu, IterationTrace, SpanSource) {
     let (sink, spans) = buffer::spans(&[], Secrets::default());
     let parts = TracerParts {
         policy: TracePolicy::All,
@@ -142,19 +144,50 @@ fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
         refused_redirect: OnceLock::new(),
         seed: 0,
         seats: Seats::default(),
+        files: Arc::default(),
     };
     let vu = Vu::new(VuParts {
         id: 1,
         slot: 0,
         scenario: 0,
         run: facts.into(),
-        requests: Arc::default(),
         env: Arc::default(),
+        requests: Arc::default(),
         shard: None,
         tracer: Some(tracer.clone()),
+        files: Rc::default(),
     });
     let trace = tracer.begin(1, 0, now, None);
     vu.swap_current(Current { trace: Some(Rc::new(trace.clone())), parent: None, group: None });
+    (vu, trace, spans)
+}
+
+#[test]
+fn requests_of_a_batch_have_spans_of_their_own_below_the_step_that_they_are_in() {
+    let server = Server::start();
+    let (vu, trace, spans) = traced_user(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let assets = ["/a", "/b", "/c"].map(|path| vu.get(path));
+        let page = vu.step("page", async { Ok(vu.batch(assets).await) }).await.unwrap();
+        assert!(page.iter().all(Result::is_ok));
+        vu.get("/after").send().await.unwrap();
+    });
+    let spans = spans.taken();
+    let step = spans.iter().find(|span| span.name == "page").unwrap();
+    let mut below: Vec<_> = spans.iter().filter(|span| span.parent_span_id == step.span_id).collect();
+    below.sort_by_key(|span| span.name.clone());
+    assert_eq!(below.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["GET /a", "GET /b", "GET /c"]);
+    let root = trace.root.0.to_be_bytes();
+    let beside: Vec<_> =
+        spans.iter().filter(|span| span.parent_span_id == root).map(|span| &*span.name).collect();
+    assert_eq!(beside, ["page", "GET /after"]);
+}
+
+#[test]
+fn each_hop_of_a_traced_redirect_has_a_span_of_its_own() {
+    let server = Server::start();
+    let (vu, trace, spans) = traced_user(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(vu.post("/moved").send()).unwrap();
     let mut headers = Vec::new();

@@ -1,27 +1,33 @@
 //! The transport beneath: one user's connections, on hyper, shared with nobody and kept from iteration to iteration.
 
+mod body;
 mod connect;
+mod http1;
+mod http2;
 mod pool;
+mod progress;
 pub(super) mod redirect;
 #[cfg(test)]
 mod tests;
 mod tls;
-
-use std::sync::Arc;
+mod wire;
 
 use base64::Engine as _;
-use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use http::{Method, StatusCode, Uri, Version};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
 use percent_encoding::percent_decode_str;
-use rustls::ClientConfig;
 use url::{Position, Url};
 
 use super::error::TransportError;
-use connect::{Channel, Connection, connect};
+use body::Body;
+use connect::{Channel, Connection, Connector};
 use pool::Pool;
+
+pub(super) use body::MOST_BODY;
+pub(super) use progress::Progress;
 
 /// What requests call themselves.
 pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
@@ -29,11 +35,12 @@ pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSIO
 /// Redirects that are followed, at most.
 pub(super) const MOST_REDIRECTS: u32 = 10;
 
-/// Room that a `content-length` alone makes for a body; what comes beyond it grows as it comes.
-const MOST_RESERVED: u64 = 16 << 20;
+/// How often one request is sent again, at most: a server that always closes is not asked for ever.
+const MOST_RETRIES: u32 = 3;
 
-/// The longest body that is read: a response without end takes the generator's memory from all users.
-pub(super) const MOST_BODY: u64 = 64 << 20;
+/// What a connection of HTTP/1 is about, and none of HTTP/2 may be told.
+const OF_CONNECTION: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// A request, before the headers that every request has.
 #[derive(Debug)]
@@ -58,51 +65,116 @@ pub(super) struct Received {
     pub(super) body_bytes: u64,
 }
 
+/// The head of an answer, or why there is none.
+type Attempt<B> = Result<http::Response<B>, Failed>;
+
+/// A request that was not answered, and what is certain of it.
+#[derive(Debug)]
+struct Failed {
+    error: TransportError,
+    /// The server has seen nothing of it, or says that it did nothing with it.
+    is_unsent: bool,
+    /// Nothing of an answer came.
+    is_unanswered: bool,
+    /// No other request may go onto the connection.
+    ends_connection: bool,
+}
+
 /// A user's own transport.
 #[derive(Debug, Default)]
 pub(crate) struct Transport {
     pool: Pool,
-    /// In place of what the platform trusts.
-    trust: Option<Arc<ClientConfig>>,
+    connector: Connector,
 }
 
 impl Transport {
-    /// Sends one request and reads one response.
-    pub(super) async fn exchange(&self, outgoing: &Outgoing) -> Result<Received, TransportError> {
+    /// Sends one request and reads one response. `progress` is of this request, and fresh.
+    pub(super) async fn exchange(
+        &self,
+        outgoing: &Outgoing,
+        progress: &mut Progress,
+    ) -> Result<Received, TransportError> {
         loop {
-            let (mut connection, kept) = match self.pool.take(&outgoing.url) {
-                Some(connection) => (connection, true),
-                // Boxed, because it is large and rare: every request would carry its room.
-                None => (Box::pin(connect(&outgoing.url, self.trust.as_ref())).await?, false),
-            };
-            if let Err(error) = connection.ready().await {
-                if kept {
-                    continue;
-                }
-                return Err(TransportError::Exchange(error));
-            }
+            let (mut connection, is_kept) = self.connection(&outgoing.url, progress).await?;
             let request = request(outgoing, &connection)?;
-            match connection.send(request).await {
+            let attempt = match &mut connection.channel {
+                Channel::Http1(sender) => {
+                    sender.exchange(request, progress).await.map(|response| response.map(Body::Http1))
+                }
+                Channel::Http2(sender) => sender.exchange(request, progress).await.map(|response| {
+                    let announced = announced(response.headers());
+                    response.map(|body| Body::Http2(body, announced))
+                }),
+            };
+            let failed = match attempt {
                 Ok(response) => return self.receive(outgoing, connection, response).await,
-                // The server closed the connection while it waited here, and nothing was written: the request was not
-                // sent, so sending it on another connection does not repeat it.
-                Err(error) if kept && error.message().is_some() => {}
-                Err(error) => return Err(TransportError::Exchange(error.into_error())),
+                Err(failed) => failed,
+            };
+            if failed.ends_connection {
+                self.pool.forget(&outgoing.url, &connection);
             }
+            if progress.retries() == MOST_RETRIES || !may_repeat(&failed, &outgoing.method, is_kept) {
+                return Err(failed.error);
+            }
+            progress.retry();
         }
+    }
+
+    /// One that was kept, or a new one; and whether it was kept.
+    async fn connection(
+        &self,
+        url: &Url,
+        progress: &mut Progress,
+    ) -> Result<(Connection, bool), TransportError> {
+        // What a server closed was perhaps not the only one: the next attempt had better begin anew.
+        let is_first = progress.retries() == 0;
+        if let Some(connection) = self.kept(url, is_first, progress).await {
+            return Ok((connection, true));
+        }
+        // Where requests can go onto one connection, one of them connects, and the others wait for it.
+        let turn = self.pool.turn(url, self.connector.knows_http2());
+        let _turn = match &turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        };
+        if turn.is_some()
+            && let Some(connection) = self.kept(url, is_first, progress).await
+        {
+            return Ok((connection, true));
+        }
+        // Boxed, because it is large and rare: every request would carry its room.
+        let connection = Box::pin(self.connector.connect(url, progress)).await?;
+        self.pool.share(url, &connection);
+        Ok((connection, false))
+    }
+
+    /// A kept connection that is not known to be closed. Of HTTP/1, only where `any` will do.
+    async fn kept(&self, url: &Url, any: bool, progress: &mut Progress) -> Option<Connection> {
+        while let Some(mut connection) = self.pool.take(url, any) {
+            let ready = match &mut connection.channel {
+                Channel::Http1(sender) => sender.ready().await,
+                Channel::Http2(sender) => sender.ready().await,
+            };
+            if ready.is_ok() {
+                progress.hand_at_once();
+                return Some(connection);
+            }
+            self.pool.forget(url, &connection);
+        }
+        None
     }
 
     async fn receive(
         &self,
         outgoing: &Outgoing,
         connection: Connection,
-        response: http::Response<Incoming>,
+        response: http::Response<Body>,
     ) -> Result<Received, TransportError> {
         let (head, body) = response.into_parts();
         let (body, body_bytes) = if outgoing.discard {
-            (Bytes::new(), discarded(body).await?)
+            (Bytes::new(), body.discarded().await?)
         } else {
-            let body = whole(body).await?;
+            let body = body.whole().await?;
             let length = body.len() as u64;
             (body, length)
         };
@@ -112,20 +184,32 @@ impl Transport {
     }
 }
 
+/// Whether a request may be sent again. What changes nothing on the server may, where a connection that was kept turns
+/// out to have been closed meanwhile; everything else only where it is certain that the server did nothing with it.
+fn may_repeat(failed: &Failed, method: &Method, is_kept: bool) -> bool {
+    let is_http2 = matches!(failed.error, TransportError::Http2(_));
+    let was_closed = is_kept && failed.is_unanswered && failed.ends_connection;
+    failed.is_unsent && (is_kept || is_http2) || was_closed && method.is_safe()
+}
+
+fn announced(headers: &HeaderMap) -> u64 {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    length.unwrap_or_default()
+}
+
 /// The request as it goes onto this connection. The author's headers stand in for the usual ones.
-fn request(outgoing: &Outgoing, connection: &Connection) -> Result<connect::Request, TransportError> {
+fn request(outgoing: &Outgoing, connection: &Connection) -> Result<http::Request<Bytes>, TransportError> {
     let url = &outgoing.url;
     let mut headers = HeaderMap::with_capacity(outgoing.headers.len() + 5);
     let target = &url[Position::BeforePath..Position::AfterQuery];
-    let uri = match &connection.channel {
-        Channel::Http1(_) => {
-            headers.insert(HOST, connection.authority.clone());
-            Uri::try_from(target)
-        }
-        Channel::Http2(_) => {
-            let authority = &url[Position::BeforeHost..Position::AfterPort];
-            Uri::try_from(format!("{}://{authority}{target}", url.scheme()))
-        }
+    let is_http2 = matches!(connection.channel, Channel::Http2(_));
+    let uri = if is_http2 {
+        let authority = outgoing.headers.get(HOST).unwrap_or(&connection.authority);
+        let authority = authority.to_str().map_err(|_| TransportError::Unsendable)?;
+        Uri::try_from(format!("{}://{authority}{target}", url.scheme()))
+    } else {
+        headers.insert(HOST, connection.authority.clone());
+        Uri::try_from(target)
     };
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
@@ -137,14 +221,23 @@ fn request(outgoing: &Outgoing, connection: &Connection) -> Result<connect::Requ
         // Where a server may expect a body, RFC 9110 has its absence said; hyper says only lengths that are not 0.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
-    for (name, value) in &outgoing.headers {
-        headers.insert(name.clone(), value.clone());
+    if is_http2 && !outgoing.body.is_empty() {
+        headers.insert(CONTENT_LENGTH, outgoing.body.len().into());
     }
-    let mut request = http::Request::new(Full::new(outgoing.body.clone()));
+    for (name, value) in &outgoing.headers {
+        if !is_http2 || *name != HOST && !is_of_connection(name) {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
+    let mut request = http::Request::new(outgoing.body.clone());
     *request.method_mut() = outgoing.method.clone();
     *request.uri_mut() = uri.map_err(|_| TransportError::Unsendable)?;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+fn is_of_connection(name: &HeaderName) -> bool {
+    OF_CONNECTION.contains(&name.as_str())
 }
 
 /// User name and password of a URL, as the header that they are sent in.
@@ -158,46 +251,4 @@ fn user_information(url: &Url) -> Option<HeaderValue> {
     pair.extend(percent_decode_str(password.unwrap_or_default()));
     let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
     HeaderValue::from_str(&format!("Basic {encoded}")).ok()
-}
-
-/// The whole body; where it comes in one piece, without copying it.
-async fn whole(mut body: Incoming) -> Result<Bytes, TransportError> {
-    let expected = body.size_hint().lower();
-    if expected > MOST_BODY {
-        return Err(TransportError::TooLarge);
-    }
-    let mut first = Bytes::new();
-    while first.is_empty() {
-        match body.frame().await {
-            Some(frame) => first = data(frame)?,
-            None => return Ok(first),
-        }
-    }
-    if body.is_end_stream() {
-        return Ok(first);
-    }
-    let mut whole = BytesMut::with_capacity(expected.min(MOST_RESERVED) as usize);
-    whole.extend_from_slice(&first);
-    while let Some(frame) = body.frame().await {
-        let more = data(frame)?;
-        if (whole.len() + more.len()) as u64 > MOST_BODY {
-            return Err(TransportError::TooLarge);
-        }
-        whole.extend_from_slice(&more);
-    }
-    Ok(whole.freeze())
-}
-
-/// Reads the body to its end and keeps nothing of it; how long it was.
-async fn discarded(mut body: Incoming) -> Result<u64, TransportError> {
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        length += data(frame)?.len() as u64;
-    }
-    Ok(length)
-}
-
-/// A frame's data; what is no data are trailers, which nothing asks for.
-fn data(frame: hyper::Result<hyper::body::Frame<Bytes>>) -> Result<Bytes, TransportError> {
-    Ok(frame.map_err(TransportError::Body)?.into_data().unwrap_or_default())
 }

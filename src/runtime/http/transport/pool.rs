@@ -1,13 +1,12 @@
 //! One user's connections that wait for its next request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::{http1, http2};
+use http::HeaderValue;
 use url::Url;
 
 use super::connect::{Channel, Connection};
+use super::{http1, http2};
 
 /// Connections by scheme, host and port. Mostly there is one.
 ///
@@ -22,11 +21,14 @@ struct Origin {
     secure: bool,
     host: String,
     port: Option<u16>,
-    authority: http::HeaderValue,
+    /// As the first connection has it.
+    authority: Option<HeaderValue>,
     /// HTTP/1.1 connections without a request on them, the last used one last.
-    idle: Vec<http1::SendRequest<Full<Bytes>>>,
+    idle: Vec<http1::Sender>,
     /// The HTTP/2 connection: it takes requests beside each other, so it stays here while it is used.
-    shared: Option<http2::SendRequest<Full<Bytes>>>,
+    shared: Option<http2::Sender>,
+    /// Whose turn it is to connect, since the server is known to speak HTTP/2.
+    turn: Option<Arc<tokio::sync::Mutex<()>>>,
 }
 
 impl Origin {
@@ -38,41 +40,78 @@ impl Origin {
 }
 
 impl Pool {
-    /// A connection to the host of `url`, which may have been closed meanwhile.
-    pub(super) fn take(&self, url: &Url) -> Option<Connection> {
+    /// A connection to the host of `url`, which may have been closed meanwhile; of HTTP/1 only where `any` will do.
+    pub(super) fn take(&self, url: &Url, any: bool) -> Option<Connection> {
         let mut origins = self.lock();
         let origin = origins.iter_mut().find(|origin| origin.is_of(url))?;
-        if origin.shared.as_ref().is_some_and(http2::SendRequest::is_closed) {
-            origin.shared = None;
-        }
         let channel = match &origin.shared {
             Some(shared) => Channel::Http2(shared.clone()),
-            None => Channel::Http1(origin.idle.pop()?),
+            None if any => Channel::Http1(origin.idle.pop()?),
+            None => return None,
         };
-        Some(Connection { channel, authority: origin.authority.clone() })
+        Some(Connection { channel, authority: origin.authority.clone()? })
     }
 
     /// Keeps a connection whose response has been read.
     pub(super) fn put(&self, url: &Url, connection: Connection) {
+        if let Channel::Http1(sender) = connection.channel
+            && !sender.is_closed()
+        {
+            let mut origins = self.lock();
+            let origin = Self::origin(&mut origins, url);
+            origin.authority = Some(connection.authority);
+            origin.idle.push(sender);
+        }
+    }
+
+    /// Lets other requests onto a new connection from now on, where it takes more than one.
+    pub(super) fn share(&self, url: &Url, connection: &Connection) {
+        if let Channel::Http2(sender) = &connection.channel {
+            let mut origins = self.lock();
+            let origin = Self::origin(&mut origins, url);
+            origin.authority = Some(connection.authority.clone());
+            origin.shared.get_or_insert_with(|| sender.clone());
+            origin.turn.get_or_insert_default();
+        }
+    }
+
+    /// Hands this connection out no more.
+    pub(super) fn forget(&self, url: &Url, connection: &Connection) {
+        let Channel::Http2(sender) = &connection.channel else { return };
+        for origin in self.lock().iter_mut().filter(|origin| origin.is_of(url)) {
+            origin.shared.take_if(|shared| shared.is_of(sender));
+        }
+    }
+
+    /// What to wait for before connecting: `None` where each request has to have a connection of its own, as far as is
+    /// known.
+    pub(super) fn turn(&self, url: &Url, is_known: bool) -> Option<Arc<tokio::sync::Mutex<()>>> {
         let mut origins = self.lock();
+        if is_known {
+            return Some(Self::origin(&mut origins, url).turn.get_or_insert_default().clone());
+        }
+        origins.iter().find(|origin| origin.is_of(url))?.turn.clone()
+    }
+
+    fn origin<'o>(origins: &'o mut Vec<Origin>, url: &Url) -> &'o mut Origin {
         let at = origins.iter().position(|origin| origin.is_of(url)).unwrap_or_else(|| {
             origins.push(Origin {
                 secure: url.scheme() == "https",
                 host: url.host_str().unwrap_or_default().to_owned(),
                 port: url.port_or_known_default(),
-                authority: connection.authority,
+                authority: None,
                 idle: Vec::new(),
                 shared: None,
+                turn: None,
             });
             origins.len() - 1
         });
-        match connection.channel {
-            Channel::Http1(channel) if !channel.is_closed() => origins[at].idle.push(channel),
-            Channel::Http1(_) => {}
-            Channel::Http2(channel) => {
-                origins[at].shared.get_or_insert(channel);
-            }
-        }
+        &mut origins[at]
+    }
+
+    #[cfg(test)]
+    pub(super) fn clear(&self) {
+        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Origin>> {

@@ -16,6 +16,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{any, post};
+use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -97,6 +98,23 @@ impl Shared {
             forward.offer(message);
         }
         Ok(())
+    }
+}
+
+/// The way of the tool's own messages to the target that is forwarded to, beside those that come in.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlet(Arc<Shared>);
+
+impl Outlet {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// Puts an export request with metrics into the queue, where metrics are forwarded. Never waits.
+    pub(crate) fn metrics(&self, protobuf: Bytes) {
+        if let Some(forward) = &self.0.forward {
+            forward.offer(Message { signal: Signal::Metrics, protobuf, json: None });
+        }
     }
 }
 

@@ -2,17 +2,44 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use opentelemetry_http::HttpClient as _;
+use rustls::ClientConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::runtime::http::ExportClient;
+use crate::sys::clock;
+
+mod http2;
+mod phases;
+mod retries;
+
+impl Transport {
+    async fn send(&self, outgoing: &Outgoing) -> Result<Received, TransportError> {
+        self.exchange(outgoing, &mut Progress::default()).await
+    }
+
+    /// What came, what it took, and how often it was sent again.
+    async fn timed(&self, outgoing: &Outgoing) -> (Result<Received, TransportError>, PhaseTimes, u32) {
+        let (mut progress, began) = (Progress::default(), clock::now());
+        let ended = self.exchange(outgoing, &mut progress).await;
+        (ended, progress.phases(began, clock::now()), progress.retries())
+    }
+}
+
+fn trusting(trust: Arc<ClientConfig>) -> Transport {
+    Transport { connector: Connector { trust: Some(trust), ..Connector::default() }, ..Transport::default() }
+}
 
 /// A request as a server saw it.
 #[derive(Debug, Clone)]
@@ -106,12 +133,12 @@ fn ok(_: &Seen) -> Answer {
 async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
     let server = Server::start(ok).await;
     let transport = Transport::default();
-    transport.exchange(&server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
-    transport.exchange(&server.request(Method::POST, "/")).await.unwrap();
+    transport.send(&server.request(Method::GET, "/a?b=%20c#d")).await.unwrap();
+    transport.send(&server.request(Method::POST, "/")).await.unwrap();
     let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
     outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
     outgoing.body = Bytes::from_static(b"body");
-    transport.exchange(&outgoing).await.unwrap();
+    transport.send(&outgoing).await.unwrap();
     let seen = server.seen();
     let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));
     assert_eq!(
@@ -132,13 +159,13 @@ async fn a_connection_is_used_again_and_requests_beside_each_other_have_their_ow
     let server = Server::start(ok).await;
     let transport = Transport::default();
     for _ in 0..3 {
-        transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
+        transport.send(&server.request(Method::GET, "/")).await.unwrap();
     }
     assert_eq!(server.connections(), [0, 0, 0]);
-    let request = async || transport.exchange(&server.request(Method::GET, "/")).await;
+    let request = async || transport.send(&server.request(Method::GET, "/")).await;
     let (one, other) = tokio::join!(request(), request());
     assert!(one.is_ok() && other.is_ok());
-    transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
+    transport.send(&server.request(Method::GET, "/")).await.unwrap();
     let mut used = server.connections();
     used.sort_unstable();
     used.dedup();
@@ -156,7 +183,7 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
         let transport = Transport::default();
         for n in 0..5 {
             let outgoing = Outgoing { body: n.to_string().into(), ..server.request(Method::POST, "/") };
-            transport.exchange(&outgoing).await.unwrap();
+            transport.send(&outgoing).await.unwrap();
             // The end of the connection arrives meanwhile.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -171,9 +198,9 @@ async fn a_connection_closed_while_idle_is_replaced_and_no_post_is_repeated() {
 async fn a_request_that_was_written_is_not_sent_again() {
     let server = Server::start(|seen| if seen.body == "lost" { (Vec::new(), false) } else { ok(seen) }).await;
     let transport = Transport::default();
-    transport.exchange(&server.request(Method::GET, "/")).await.unwrap();
+    transport.send(&server.request(Method::GET, "/")).await.unwrap();
     let outgoing = Outgoing { body: "lost".into(), ..server.request(Method::POST, "/") };
-    let error = transport.exchange(&outgoing).await.unwrap_err();
+    let error = transport.send(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "reset", "{error:?}");
     let bodies: Vec<_> = server.seen().into_iter().map(|seen| seen.body).collect();
     assert_eq!(bodies, ["", "lost"]);
@@ -211,7 +238,7 @@ async fn every_framing_of_a_body_is_read_to_its_end() {
         (Method::GET, "/big", 200, &big),
         (Method::GET, "/none", 204, ""),
     ] {
-        let received = transport.exchange(&server.request(method, target)).await.unwrap();
+        let received = transport.send(&server.request(method, target)).await.unwrap();
         assert_eq!(received.status.as_u16(), status, "{target}");
         assert!(received.body == body.as_bytes(), "{target}: {} bytes", received.body.len());
     }
@@ -233,7 +260,7 @@ async fn what_is_no_response_has_its_class() {
         })
         .await;
         let outgoing = Outgoing { body: answer.into(), ..server.request(Method::POST, "/") };
-        let error = Transport::default().exchange(&outgoing).await.unwrap_err();
+        let error = Transport::default().send(&outgoing).await.unwrap_err();
         assert_eq!(error.class(), class, "{answer:?}: {error:?}");
     }
 }
@@ -259,7 +286,7 @@ async fn a_body_is_read_up_to_its_limit_however_it_is_framed() {
         ("/longest-until-the-end", Some(MOST_BODY)),
         ("/until-the-end", None),
     ] {
-        let ended = Transport::default().exchange(&server.request(Method::GET, target)).await;
+        let ended = Transport::default().send(&server.request(Method::GET, target)).await;
         match (ended, length) {
             (Ok(received), Some(length)) => assert_eq!(received.body.len() as u64, length, "{target}"),
             (Err(error), None) => {
@@ -275,12 +302,12 @@ async fn a_body_is_read_up_to_its_limit_however_it_is_framed() {
 async fn nobody_listening_is_a_refusal() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let outgoing = request_to(Method::GET, &format!("http://{unused}/"));
-    let error = Transport::default().exchange(&outgoing).await.unwrap_err();
+    let error = Transport::default().send(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "connect_refused", "{error:?}");
 }
 
-/// A TLS server for 127.0.0.1 that offers these protocols, and a configuration that trusts it.
-async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
+/// A TLS server's end for 127.0.0.1 that offers these protocols, and a configuration that trusts it.
+fn certified(protocols: &[&[u8]]) -> (TlsAcceptor, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let certificate = made.cert.der().clone();
@@ -291,7 +318,18 @@ async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
         .with_single_cert(vec![certificate.clone()], key)
         .unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let trusting = ClientConfig::builder_with_provider(tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (TlsAcceptor::from(Arc::new(config)), tls::with_protocols(trusting))
+}
+
+async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
+    let (acceptor, trust) = certified(protocols);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -305,14 +343,7 @@ async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
             });
         }
     });
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let trusting = ClientConfig::builder_with_provider(tls::provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    (address, tls::with_protocols(trusting))
+    (address, trust)
 }
 
 /// Answers with the request's path, in the version that was agreed on.
@@ -339,10 +370,10 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
         (&[], Version::HTTP_11),
     ] {
         let (address, trust) = secure_server(offered).await;
-        let transport = Transport { trust: Some(trust), ..Transport::default() };
+        let transport = trusting(trust);
         let request = async |path| {
             let url = format!("https://{address}/{path}");
-            transport.exchange(&request_to(Method::POST, &url)).await
+            transport.send(&request_to(Method::POST, &url)).await
         };
         let first = request("first").await.unwrap();
         assert_eq!((first.version, &*first.body), (version, &b"/first"[..]));
@@ -355,7 +386,7 @@ async fn the_version_is_the_one_that_the_server_agrees_to() {
 async fn a_certificate_that_nobody_vouches_for_is_refused() {
     let (address, _) = secure_server(&[]).await;
     let outgoing = request_to(Method::GET, &format!("https://{address}/"));
-    let error = Transport::default().exchange(&outgoing).await.unwrap_err();
+    let error = Transport::default().send(&outgoing).await.unwrap_err();
     assert_eq!(error.class(), "tls", "{error:?}");
 }
 
