@@ -92,6 +92,7 @@ pub(crate) struct StepStats {
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
     /// First byte sent to last byte received, of the same requests. Requests only.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) duration: Latency,
     /// What the time of expected responses consists of.
     #[serde(skip_serializing_if = "Phases::is_empty")]
@@ -181,6 +182,16 @@ pub(crate) enum Series {
 }
 
 impl Series {
+    /// Of requests or timed steps, before the first.
+    pub(crate) fn work() -> Self {
+        Self::Work(StepStats::default())
+    }
+
+    /// Of iterations, before the first.
+    pub(crate) fn iterations() -> Self {
+        Self::Iterations(Box::default())
+    }
+
     /// Two series of one number are of one kind: the thresholds number them.
     fn merge(&mut self, other: &Self) {
         match (self, other) {

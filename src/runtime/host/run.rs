@@ -21,8 +21,9 @@ use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
 use crate::runtime::http::{Files, Target};
+use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Shared, caught};
-use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
+use crate::runtime::scenario::{Measures, RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
 use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
@@ -83,6 +84,7 @@ struct Ready {
     shared: Shared,
     /// Its place among the scenarios of the run.
     place: usize,
+    recording: Arc<Recording>,
 }
 
 impl Prepared {
@@ -114,6 +116,7 @@ impl Prepared {
             // the numbers of one that starts later.
             unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
+            epoch: clock::now(),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
             seed: plan.seed(),
@@ -249,7 +252,10 @@ impl<T: FnMut(Event)> Run<'_, T> {
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared, place });
+            let info = scenario.info()?;
+            let Measures { tags, max_names, .. } = &scenario.measures;
+            let recording = Arc::new(Recording::new(&info, tags.clone(), *max_names));
+            ready.push(Ready { scenario, load, shared, place, recording });
         }
         Ok(ready)
     }
@@ -296,6 +302,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
+        let recordings = slots.iter().map(|(one, ..)| one.recording.clone()).collect();
         let seed = self.plan.seed();
         let slots = slots.into_iter().map(|(one, load, timing)| Slot {
             name: one.scenario.name.clone(),
@@ -313,6 +320,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 phase,
                 names: names.clone(),
                 place: one.place,
+                recording: one.recording.clone(),
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -323,6 +331,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
             scenarios,
             export: self.export,
             plan: self.plan,
+            recordings,
             gate: &mut self.gate,
             alone: ScenarioStats::default(),
             tell: &mut *self.tell,
