@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::target::masked;
+use super::timings::Timings;
 use super::transport::{Outgoing, Progress};
 use crate::model::id::SpanId;
 use crate::model::phases::PhaseTimes;
@@ -124,8 +125,8 @@ impl<'v> Measured<'v> {
         self.stopped = Some(clock::now());
     }
 
-    /// Counts the request; how long it took.
-    pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
+    /// Counts the request; how long it took, and what of it which phase.
+    pub(super) fn end(&mut self, end: &RequestEnd) -> Timings {
         let ended = self.stopped.unwrap_or_else(clock::now);
         let taken = Taken {
             total: ended.saturating_duration_since(self.started),
@@ -134,7 +135,7 @@ impl<'v> Measured<'v> {
             bytes_sent: self.bytes_sent,
         };
         self.end_after(end, &taken);
-        taken.total
+        Timings::new(taken.phases, taken.total)
     }
 
     fn end_after(&mut self, end: &RequestEnd, taken: &Taken) {

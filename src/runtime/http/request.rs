@@ -265,7 +265,7 @@ impl<'v> Request<'v> {
         if let Some(upload) = &upload {
             upload.announce(&mut headers);
         }
-        let outgoing = Outgoing { method, url, headers, body, discard };
+        let outgoing = Outgoing { method, url, headers, body: body.into(), discard };
         Ok(Ready { vu, template, name, tags, outgoing, upload, timeout, expected, max_redirects, decompress })
     }
 }

@@ -113,10 +113,10 @@ impl Ready<'_> {
             let expected = redirect == Redirect::Followed || expected.contains(status);
             measured.head(status, received.version);
             let bytes_received = received.body_bytes;
-            let took = measured.end(&RequestEnd::Response { status, expected, bytes_received });
+            let timings = measured.end(&RequestEnd::Response { status, expected, bytes_received });
             match redirect {
                 Redirect::Followed => {
-                    left = left.saturating_sub(took);
+                    left = left.saturating_sub(timings.total());
                     hop += 1;
                     continue;
                 }
@@ -131,6 +131,7 @@ impl Ready<'_> {
                 headers: received.headers,
                 body: received.body,
                 discarded: outgoing.discard,
+                timings,
             });
         }
     }
