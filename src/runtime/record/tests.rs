@@ -1,3 +1,5 @@
+//! What samples become in a shard, and what of it is taken.
+
 use std::time::Duration;
 
 use super::*;
