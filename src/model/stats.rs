@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::custom::MetricStats;
 use super::event::Aborted;
+use super::flow::FlowStats;
 use super::latency::Latency;
 use super::phases::{HttpPhase, PhaseTimes, Phases};
 
@@ -91,6 +92,7 @@ pub(crate) struct StepStats {
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) latency: Latency,
     /// First byte sent to last byte received, of the same requests. Requests only.
+    #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) duration: Latency,
     /// What the time of expected responses consists of.
     #[serde(skip_serializing_if = "Phases::is_empty")]
@@ -180,6 +182,16 @@ pub(crate) enum Series {
 }
 
 impl Series {
+    /// Of requests or timed steps, before the first.
+    pub(crate) fn work() -> Self {
+        Self::Work(StepStats::default())
+    }
+
+    /// Of iterations, before the first.
+    pub(crate) fn iterations() -> Self {
+        Self::Iterations(Box::default())
+    }
+
     /// Two series of one number are of one kind: the thresholds number them.
     fn merge(&mut self, other: &Self) {
         match (self, other) {
@@ -226,16 +238,6 @@ impl ErrorTally {
     pub(crate) fn commonest(&self) -> Option<&str> {
         self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
     }
-}
-
-/// What became of the iterations of one flow of a mix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FlowStats {
-    /// Ended: well, with an error, or by a panic.
-    pub(crate) iterations: u64,
-    pub(crate) failed_iterations: u64,
-    pub(crate) interrupted_iterations: u64,
 }
 
 /// A stretch of a phase's time, in nanoseconds from the phase's start.
@@ -353,10 +355,7 @@ impl ScenarioStats {
             self.steps.entry(key.clone()).or_default().merge(stats);
         }
         for (name, flow) in &other.flows {
-            let own = self.flows.entry(name.clone()).or_default();
-            own.iterations += flow.iterations;
-            own.failed_iterations += flow.failed_iterations;
-            own.interrupted_iterations += flow.interrupted_iterations;
+            self.flows.entry(name.clone()).or_default().merge(flow);
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();
@@ -520,6 +519,27 @@ mod tests {
         assert_eq!((load.response.count(), load.lag.count()), (8, 2));
         assert_eq!((load.dropped_iterations, &load.dropped), (6, &BTreeMap::from([(DropCause::Pool, 6)])));
         assert!(load.response.percentile(99.0).unwrap().at_least);
+    }
+
+    #[test]
+    fn a_run_is_measured_while_at_least_one_of_its_scenarios_is() {
+        let seconds = Duration::from_secs;
+        let of = |spans: &[(&str, u64, u64)]| {
+            let stats = |from, to| ScenarioStats {
+                measured: Span::new(seconds(from), seconds(to)),
+                ..ScenarioStats::default()
+            };
+            let scenarios = spans.iter().map(|(name, from, to)| ((*name).to_owned(), stats(*from, *to)));
+            Interval { phase: Phase::Load, start_ms: 0, end_ms: 9000, scenarios: scenarios.collect() }
+        };
+        let mut run = RunStats::default();
+        run.add(&of(&[("a", 0, 0)]));
+        assert_eq!((run.load_time, run.measured("a")), (seconds(9), seconds(9)), "nothing is known yet");
+        run.add(&of(&[("a", 1, 2), ("b", 2, 2)]));
+        assert_eq!((run.load_time, run.measured("a")), (seconds(1), seconds(1)));
+        run.add(&of(&[("a", 1, 4), ("b", 2, 3), ("c", 6, 7)]));
+        assert_eq!(run.load_time, seconds(4));
+        assert_eq!([run.measured("a"), run.measured("b"), run.measured("c")], [3, 1, 1].map(seconds));
     }
 
     #[test]
