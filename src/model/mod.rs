@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub(crate) mod id;
 pub(crate) mod latency;
 pub(crate) mod load;
+pub(crate) mod metric_figures;
 pub(crate) mod nearest;
 pub(crate) mod phases;
 pub(crate) mod plain;

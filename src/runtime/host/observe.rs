@@ -74,6 +74,7 @@ impl<T: FnMut(Event)> Told<'_, T> {
 pub(super) fn failing(stats: &ScenarioStats) -> Option<String> {
     let (all, failed) = (stats.iterations, stats.failed_iterations);
     let message = stats.errors.commonest()?;
-    (all > 0 && failed == all)
-        .then(|| format!("all {all} reference iterations failed, most often with: {message}"))
+    (all > 0 && failed == all).then(|| {
+        format!("no iteration succeeded: all {all} of the reference failed, most often with: {message}")
+    })
 }

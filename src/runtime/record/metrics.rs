@@ -12,7 +12,10 @@ impl Shard {
         let kind = metrics.get(name).copied().or_else(|| {
             let kind = recording.admit_metric(name, sample.kind());
             // Names beyond the limit are not remembered: they may be without number.
-            kind.inspect(|kind| drop(metrics.insert(name.to_owned(), *kind)))
+            if let Some(kind) = kind {
+                metrics.insert(name.to_owned(), kind);
+            }
+            kind
         });
         match (kind, stats.metrics.get_mut(name)) {
             (Some(kind), Some(metric)) => metric.record(kind, sample),
