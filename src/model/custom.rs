@@ -131,7 +131,7 @@ impl MetricStats {
             match (&mut self.values, sample) {
                 // The usual case allocates nothing.
                 (Some(MetricValues::Trend { values, .. }), MetricSample::Number(value)) => {
-                    values.record(value)
+                    values.record(value);
                 }
                 (Some(MetricValues::Trend { values, durations }), MetricSample::Millis(value)) => {
                     values.record(value);

@@ -67,7 +67,7 @@ fn add<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Series {
     /// Requests, or timed steps.
-    Work(StepStats),
+    Work(Box<StepStats>),
     Iterations(Box<ScenarioStats>),
     Checks(CheckStats),
     Metric(MetricStats),
@@ -76,7 +76,7 @@ pub(crate) enum Series {
 impl Series {
     /// Of requests or timed steps, before the first.
     pub(crate) fn work() -> Self {
-        Self::Work(StepStats::default())
+        Self::Work(Box::default())
     }
 
     /// Of iterations, before the first.

@@ -10,6 +10,15 @@ use crate::model::stats::{CheckStats, ScenarioStats, Series, StepKind, StepStats
 use crate::model::summary::millis;
 use crate::model::tags::BuiltIn;
 
+/// Where the samples are that a threshold is on.
+enum Samples<'s> {
+    /// In the rows of the report.
+    OfRows,
+    /// In a series of their own.
+    Of(&'s Series),
+    None,
+}
+
 impl Threshold {
     /// Judges what one scenario measured in `seconds`. No samples: failed, unless that is allowed.
     pub(crate) fn judge(&self, stats: &ScenarioStats, seconds: f64) -> Judgement {
@@ -17,17 +26,17 @@ impl Threshold {
             Metric::BuiltIn(number) => match source(*number) {
                 Source::Requests(read) => self.work(read, stats, StepKind::Request, seconds),
                 Source::Steps(read) => self.work(read, stats, StepKind::Step, seconds),
-                Source::Iterations(read) | Source::Scenario(read) => match self.series(stats) {
-                    None => read.of([stats], &self.condition, seconds),
-                    Some(Some(Series::Iterations(series))) => read.of([&**series], &self.condition, seconds),
-                    Some(_) => None,
+                Source::Iterations(read) | Source::Scenario(read) => match self.samples(stats) {
+                    Samples::OfRows => read.of([stats], &self.condition, seconds),
+                    Samples::Of(Series::Iterations(series)) => read.of([&**series], &self.condition, seconds),
+                    Samples::Of(_) | Samples::None => read.of([], &self.condition, seconds),
                 },
                 Source::Checks => self.checks(stats),
             },
-            Metric::Custom { name, .. } => match self.series(stats) {
-                None => self.custom(stats.metrics.get(name), seconds),
-                Some(Some(Series::Metric(metric))) => self.custom(Some(metric), seconds),
-                Some(_) => self.custom(None, seconds),
+            Metric::Custom { name, .. } => match self.samples(stats) {
+                Samples::OfRows => self.custom(stats.metrics.get(name), seconds),
+                Samples::Of(Series::Metric(metric)) => self.custom(Some(metric), seconds),
+                Samples::Of(_) | Samples::None => self.custom(None, seconds),
             },
         };
         judged.unwrap_or_else(|| Judgement {
@@ -37,9 +46,11 @@ impl Threshold {
         })
     }
 
-    /// `None` where the rows are asked; otherwise its series, if it has any sample.
-    fn series<'s>(&self, stats: &'s ScenarioStats) -> Option<Option<&'s Series>> {
-        self.series.map(|number| stats.tagged.get(&number))
+    fn samples<'s>(&self, stats: &'s ScenarioStats) -> Samples<'s> {
+        match self.series {
+            None => Samples::OfRows,
+            Some(number) => stats.tagged.get(&number).map_or(Samples::None, Samples::Of),
+        }
     }
 
     /// A count of which nothing came is 0. But a step that never ran has no samples: its name may be misspelt.
@@ -57,11 +68,11 @@ impl Threshold {
         if step.is_some() && rows.peek().is_none() {
             return None;
         }
-        if let Some(series) = self.series(stats) {
-            let Some(Series::Work(series)) = series else { return read.of([], &self.condition, seconds) };
-            return read.of([series], &self.condition, seconds);
+        match self.samples(stats) {
+            Samples::OfRows => read.of(rows, &self.condition, seconds),
+            Samples::Of(Series::Work(series)) => read.of([&**series], &self.condition, seconds),
+            Samples::Of(_) | Samples::None => read.of([], &self.condition, seconds),
         }
-        read.of(rows, &self.condition, seconds)
     }
 
     fn custom(&self, metric: Option<&MetricStats>, seconds: f64) -> Option<Judgement> {
@@ -75,10 +86,10 @@ impl Threshold {
 
     fn checks(&self, stats: &ScenarioStats) -> Option<Judgement> {
         let mut all = CheckStats::default();
-        match self.series(stats) {
-            Some(Some(Series::Checks(checks))) => all = *checks,
-            Some(_) => {}
-            None => {
+        match self.samples(stats) {
+            Samples::Of(Series::Checks(checks)) => all = *checks,
+            Samples::Of(_) | Samples::None => {}
+            Samples::OfRows => {
                 let check = self.selection.selector.value(BuiltIn::Check);
                 let rows =
                     stats.checks.iter().filter(|(name, _)| check.is_none_or(|check| check == name.as_str()));

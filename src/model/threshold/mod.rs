@@ -312,8 +312,8 @@ mod tests {
         let mut orders = super::super::custom::MetricStats::default();
         orders.record(MetricKind::Counter, MetricSample::Add(3.5));
         stats.tagged = [
-            (0, Series::Work(requests)),
-            (1, Series::Work(StepStats { count: 3, ..StepStats::default() })),
+            (0, Series::Work(Box::new(requests))),
+            (1, Series::Work(Box::new(StepStats { count: 3, ..StepStats::default() }))),
             (4, Series::Iterations(Box::new(ScenarioStats { iterations: 7, ..ScenarioStats::default() }))),
             (5, Series::Checks(CheckStats { passes: 3, fails: 2 })),
             (6, Series::Metric(orders)),

@@ -242,11 +242,11 @@ pub trait TrendValue: sealed::Sealed {
 }
 
 macro_rules! numbers {
-    ($($number:ty)*) => {$(
+    ($($number:ty => $convert:expr),* $(,)?) => {$(
         impl sealed::Sealed for $number {}
         impl Number for $number {
             fn number(self) -> f64 {
-                self as f64
+                $convert(self)
             }
         }
         impl TrendValue for $number {
@@ -257,18 +257,10 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32);
-
-impl sealed::Sealed for f64 {}
-impl Number for f64 {
-    fn number(self) -> f64 {
-        self
-    }
-}
-impl TrendValue for f64 {
-    fn value(self) -> (f64, bool) {
-        (self, false)
-    }
+numbers! {
+    u8 => f64::from, u16 => f64::from, u32 => f64::from, u64 => |n| n as f64, usize => |n| n as f64,
+    i8 => f64::from, i16 => f64::from, i32 => f64::from, i64 => |n| n as f64, isize => |n| n as f64,
+    f32 => f64::from, f64 => |n| n,
 }
 
 impl sealed::Sealed for Duration {}

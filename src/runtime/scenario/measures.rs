@@ -35,12 +35,12 @@ impl Default for Measures {
 }
 
 impl Measures {
-    fn declare(&mut self, name: String, kind: MetricKind) {
-        let problem = match self.declared.metrics.insert(name.clone(), kind) {
+    fn declare(&mut self, name: &str, kind: MetricKind) {
+        let problem = match self.declared.metrics.insert(name.to_owned(), kind) {
             _ if name.is_empty() || name.contains(['{', '}']) || name.trim() != name => {
                 Some(format!("`{name}` is no name of a metric; it has no braces and no space at its ends"))
             }
-            _ if is_built_in(&name) => {
+            _ if is_built_in(name) => {
                 Some(format!("`{name}` is a metric of the tool's own; choose another name"))
             }
             Some(other) if other != kind => {
@@ -131,28 +131,28 @@ impl Scenario {
     /// ```
     #[must_use]
     pub fn counter(mut self, name: impl Into<String>) -> Self {
-        self.measures.declare(name.into(), MetricKind::Counter);
+        self.measures.declare(&name.into(), MetricKind::Counter);
         self
     }
 
     /// Declares a metric whose last value counts, for [`Vu::gauge`](crate::Vu::gauge).
     #[must_use]
     pub fn gauge(mut self, name: impl Into<String>) -> Self {
-        self.measures.declare(name.into(), MetricKind::Gauge);
+        self.measures.declare(&name.into(), MetricKind::Gauge);
         self
     }
 
     /// Declares a metric that is the share of samples that held, for [`Vu::rate`](crate::Vu::rate).
     #[must_use]
     pub fn rate(mut self, name: impl Into<String>) -> Self {
-        self.measures.declare(name.into(), MetricKind::Rate);
+        self.measures.declare(&name.into(), MetricKind::Rate);
         self
     }
 
     /// Declares a metric that is a distribution, for [`Vu::trend`](crate::Vu::trend).
     #[must_use]
     pub fn trend(mut self, name: impl Into<String>) -> Self {
-        self.measures.declare(name.into(), MetricKind::Trend);
+        self.measures.declare(&name.into(), MetricKind::Trend);
         self
     }
 

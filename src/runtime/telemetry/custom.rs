@@ -148,6 +148,9 @@ fn buckets(magnitudes: impl Iterator<Item = (f64, u64)>) -> otlp::exponential_hi
 
 #[cfg(test)]
 mod tests {
+    use otlp::metric::Data;
+    use otlp::number_data_point::Value;
+
     use super::*;
     use crate::model::custom::MetricSample;
 
@@ -179,8 +182,6 @@ mod tests {
                 ("loadtest.custom.size", "1"),
             ]
         );
-        use otlp::metric::Data;
-        use otlp::number_data_point::Value;
         let Some(Data::Sum(hits)) = &metrics[0].data else { panic!("{:?}", metrics[0]) };
         let counts: Vec<_> = hits.data_points.iter().map(|point| point.value).collect();
         assert_eq!(counts, [Some(Value::AsInt(1)), Some(Value::AsInt(0))]);

@@ -125,9 +125,8 @@ impl Gathered {
                 match (event.into_owned(), self.binaries.get_mut(&binary)) {
                     (Event::Interval(interval), Some(binary)) => binary.stats.add(&interval),
                     // The line that names the binary was damaged: its intervals have no place.
-                    (Event::Interval(_), None) => self.damaged += 1,
+                    (Event::Interval(_) | Event::Aborted(_), None) => self.damaged += 1,
                     (Event::Aborted(aborted), Some(binary)) => binary.stats.aborted.push(aborted),
-                    (Event::Aborted(_), None) => self.damaged += 1,
                     (Event::Warning(warning), _) => self.warnings.push(warning),
                     (Event::Failed(failure), _) => {
                         self.warnings.push(Warning::new("failed", failure.message));
