@@ -20,7 +20,7 @@ use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::{Seats, UsersOfData};
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
-use crate::runtime::http::{Files, Target};
+use crate::runtime::http::{Files, Sites};
 use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
@@ -89,6 +89,7 @@ impl Prepared {
     fn new(scenarios: Vec<Scenario>, plan: RunPlan) -> Result<Self, String> {
         check_order(&scenarios)?;
         let (mut chosen, mut warnings) = (Vec::new(), Vec::new());
+        let mut sites = Sites::new(&plan.http, plan.base_url.as_deref())?;
         for mut scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
             let own = scenario.info()?.load;
             let over = plan.overrides.get(&scenario.name).or_else(|| plan.overrides.get("*"));
@@ -104,6 +105,9 @@ impl Prepared {
                 );
                 warnings.push(Warning::new("start-after", message));
             }
+            let (site, warning) = sites.of(&scenario.name, &scenario.requests.http)?;
+            scenario.site = site;
+            warnings.extend(warning);
             chosen.push((scenario, load));
         }
         let data: Vec<_> = chosen
@@ -115,7 +119,6 @@ impl Prepared {
             })
             .collect();
         let facts = RunFacts {
-            target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
             // Milliseconds since 1970 leave 22 bits: a process would have to draw four million a millisecond to meet
             // the numbers of one that starts later.
@@ -248,6 +251,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 scenario: place,
                 run: self.facts.clone(),
                 requests: Arc::new(scenario.requests.clone()),
+                site: scenario.site.clone(),
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
@@ -316,6 +320,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 facts: self.facts.clone(),
                 env: Arc::new(one.scenario.env.clone()),
                 requests: Arc::new(one.scenario.requests.clone()),
+                site: one.scenario.site.clone(),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),

@@ -14,7 +14,7 @@ use crate::model::id::{SpanId, TracePrefix};
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
 use crate::runtime::http::{
-    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Target, Timer,
+    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Site, Target, Timer,
     Transport, reqwest_client,
 };
 use crate::runtime::record::Shard;
@@ -23,7 +23,6 @@ use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
 /// What all users of a run have in common.
 #[derive(Debug)]
 pub(crate) struct RunFacts {
-    pub(crate) target: Target,
     pub(crate) env: BTreeMap<String, String>,
     /// The next of [`Vu::unique`]'s numbers.
     pub(crate) unique: AtomicU64,
@@ -51,6 +50,7 @@ pub(crate) struct VuParts {
     pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
     pub(crate) requests: Arc<RequestDefaults>,
+    pub(crate) site: Arc<Site>,
     /// What the scenario's code says for [`Vu::env`].
     pub(crate) env: Arc<BTreeMap<String, String>>,
     /// `None` in setup and teardown, which are in no figure.
@@ -99,15 +99,15 @@ impl Vu {
     pub(crate) fn new(parts: VuParts) -> Self {
         Self {
             row: Cell::new(parts.slot),
-            parts,
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
             flow: RefCell::default(),
             cookies: RefCell::default(),
-            transport: Transport::default(),
+            transport: parts.site.transport(parts.id),
             timer: Timer::default(),
             client: OnceCell::new(),
+            parts,
         }
     }
 
@@ -313,7 +313,7 @@ impl Vu {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        &self.parts.run.target
+        &self.parts.site.target
     }
 
     pub(crate) fn files(&self) -> &Files {
