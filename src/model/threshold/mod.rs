@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn samples_that_no_row_has_are_judged_by_their_series() {
         let thresholds = [
-            (r#"http_req_duration{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
+            (r#"http_req_total{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
             ("http_reqs{status:503}", "count<4", true, "count=3"),
             (
                 r#"http_req_failed{status:200,step:"GET /users/{id}"}"#,

@@ -175,6 +175,14 @@ fn say(summary: &Summary, problems: &[String]) {
         let mark = if threshold.passed { "✓" } else { "✗" };
         println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.finding());
     }
+    for check in &summary.checks {
+        let mark = if check.fails == 0 { "✓" } else { "✗" };
+        println!("{mark} {}  {} of {} passed", check.name, check.passes, check.passes + check.fails);
+    }
+    for metric in &summary.metrics {
+        let [kind, words] = metric.figures.cells();
+        println!("{}  {kind}  {words}", metric.name);
+    }
     for warning in &summary.health.warnings {
         println!("{}: {}", warning.code, warning.message);
     }

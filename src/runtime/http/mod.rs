@@ -18,6 +18,7 @@ mod sending;
 mod status;
 mod target;
 mod timer;
+mod timings;
 mod transport;
 
 pub use batch::Batch;
@@ -26,6 +27,7 @@ pub use multipart::Form;
 pub use request::Request;
 pub use response::Response;
 pub use status::StatusSet;
+pub use timings::Timings;
 
 pub(crate) use defaults::RequestDefaults;
 pub(crate) use error::RequestError;

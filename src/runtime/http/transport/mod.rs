@@ -4,6 +4,7 @@ mod body;
 mod connect;
 mod http1;
 mod http2;
+mod payload;
 mod pool;
 mod progress;
 pub(super) mod redirect;
@@ -27,6 +28,7 @@ use connect::{Channel, Connection, Connector};
 use pool::Pool;
 
 pub(super) use body::MOST_BODY;
+pub(super) use payload::Payload;
 pub(super) use progress::Progress;
 
 /// What requests call themselves.
@@ -48,7 +50,7 @@ pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     /// Whether the response's body is read without being kept.
     pub(super) discard: bool,
 }
@@ -198,7 +200,7 @@ fn announced(headers: &HeaderMap) -> u64 {
 }
 
 /// The request as it goes onto this connection. The author's headers stand in for the usual ones.
-fn request(outgoing: &Outgoing, connection: &Connection) -> Result<http::Request<Bytes>, TransportError> {
+fn request(outgoing: &Outgoing, connection: &Connection) -> Result<http::Request<Payload>, TransportError> {
     let url = &outgoing.url;
     let mut headers = HeaderMap::with_capacity(outgoing.headers.len() + 5);
     let target = &url[Position::BeforePath..Position::AfterQuery];

@@ -122,7 +122,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
 
 fn request_to(method: Method, url: &str) -> Outgoing {
     let (url, headers) = (url.parse().unwrap(), HeaderMap::new());
-    Outgoing { method, url, headers, body: Bytes::new(), discard: false }
+    Outgoing { method, url, headers, body: Payload::default(), discard: false }
 }
 
 fn ok(_: &Seen) -> Answer {
@@ -137,7 +137,7 @@ async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
     transport.send(&server.request(Method::POST, "/")).await.unwrap();
     let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
     outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
-    outgoing.body = Bytes::from_static(b"body");
+    outgoing.body = "body".into();
     transport.send(&outgoing).await.unwrap();
     let seen = server.seen();
     let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));
