@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::custom::MetricKind;
 use super::duration;
 use super::flow::FlowInfo;
+use super::http::HttpPlan;
 use super::id::{RunId, TracePrefix};
 use super::load::{LoadModel, LoadOverride, Timing};
 use super::secret::Secrets;
@@ -83,6 +84,9 @@ pub(crate) struct RunPlan {
     /// Values that must get into no event and no span.
     #[serde(default)]
     pub(crate) secrets: Secrets,
+    /// How HTTP is spoken, around what the scenarios say themselves.
+    #[serde(default)]
+    pub(crate) http: HttpPlan,
     /// By scenario name; `*` is every scenario that has none of its own.
     pub(crate) overrides: BTreeMap<String, LoadOverride>,
     /// `None`: each scenario's own, or the default.

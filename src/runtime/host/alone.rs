@@ -9,6 +9,7 @@ use std::thread;
 use super::run;
 use crate::model::event::{Event, Failure, FailureKind};
 use crate::model::health::Signs;
+use crate::model::http::{HttpPlan, HttpSettings};
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::{LoadOverride, Stage};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo};
@@ -54,6 +55,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         base_url: env::var("LOADTEST_BASE_URL"),
         env: BTreeMap::new(),
         secrets: Secrets::default(),
+        http: http_from_environment()?,
         overrides: BTreeMap::from([("*".to_owned(), over)]),
         reference: reference_from_environment()?,
         trace: variable::<crate::model::plan::TracePolicy>("LOADTEST_TRACE", str::parse)?.unwrap_or_default(),
@@ -122,6 +124,11 @@ fn load_from_environment() -> Result<LoadOverride, String> {
         rate: variable("LOADTEST_RATE", str::parse)?,
         max_vus: variable("LOADTEST_MAX_VUS", number)?,
     })
+}
+
+fn http_from_environment() -> Result<HttpPlan, String> {
+    let above = HttpSettings::from_variables(env::var).map_err(|(name, why)| format!("{name}: {why}"))?;
+    Ok(HttpPlan { above, ..HttpPlan::default() })
 }
 
 fn reference_from_environment() -> Result<Option<ReferencePlan>, String> {

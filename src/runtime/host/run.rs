@@ -20,7 +20,7 @@ use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
-use crate::runtime::http::{Files, Target};
+use crate::runtime::http::{Files, Sites};
 use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Shared, caught};
 use crate::runtime::scenario::{Measures, RunFacts, Scenario, Vu, VuParts};
@@ -91,6 +91,7 @@ impl Prepared {
     fn new(scenarios: Vec<Scenario>, plan: RunPlan) -> Result<Self, String> {
         check_order(&scenarios)?;
         let (mut chosen, mut warnings) = (Vec::new(), Vec::new());
+        let mut sites = Sites::new(&plan.http, plan.base_url.as_deref())?;
         for mut scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
             let own = scenario.info()?.load;
             let over = plan.overrides.get(&scenario.name).or_else(|| plan.overrides.get("*"));
@@ -106,11 +107,13 @@ impl Prepared {
                 );
                 warnings.push(Warning::new("start-after", message));
             }
+            let (site, warning) = sites.of(&scenario.name, &scenario.requests.http)?;
+            scenario.site = site;
+            warnings.extend(warning);
             chosen.push((scenario, load));
         }
         let users: Vec<_> = chosen.iter().map(|(it, load)| it.users_of_data(load.vus_max())).collect();
         let facts = RunFacts {
-            target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
             // Milliseconds since 1970 leave 22 bits: a process would have to draw four million a millisecond to meet
             // the numbers of one that starts later.
@@ -244,6 +247,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 scenario: place,
                 run: self.facts.clone(),
                 requests: Arc::new(scenario.requests.clone()),
+                site: scenario.site.clone(),
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
@@ -316,6 +320,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 facts: self.facts.clone(),
                 env: Arc::new(one.scenario.env.clone()),
                 requests: Arc::new(one.scenario.requests.clone()),
+                site: one.scenario.site.clone(),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),

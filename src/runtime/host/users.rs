@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::model::stats::Phase;
 use crate::runtime::engine::{Seat, Seated, User, Users};
-use crate::runtime::http::{Files, RequestDefaults};
+use crate::runtime::http::{Files, RequestDefaults, Site};
 use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared};
 use crate::runtime::scenario::{RunFacts, VuParts};
@@ -20,6 +20,7 @@ pub(super) struct ScenarioUsers {
     pub(super) facts: Arc<RunFacts>,
     pub(super) env: Arc<BTreeMap<String, String>>,
     pub(super) requests: Arc<RequestDefaults>,
+    pub(super) site: Arc<Site>,
     pub(super) tracing: Option<TracerParts>,
     pub(super) phase: Phase,
     pub(super) names: Arc<[Arc<str>]>,
@@ -58,6 +59,7 @@ impl Seated for SeatedUsers {
             run: self.users.facts.clone(),
             env: self.users.env.clone(),
             requests: self.users.requests.clone(),
+            site: self.users.site.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
             files: self.files.clone(),

@@ -239,14 +239,16 @@ impl<'v> Request<'v> {
     ///
     /// When the request could not be built (a placeholder is missing, there is no base URL), or when no whole response
     /// came: refused, reset, timed out, cut short. Only the latter count as requests.
-    pub async fn send(self) -> Result<Response> {
-        self.ready()?.send().await
+    pub fn send(self) -> impl Future<Output = Result<Response>> + 'v {
+        // Before the future is made, so that it does not carry what only this needs.
+        let ready = self.ready();
+        async move { ready.map_err(|error| *error)?.send().await }
     }
 
     /// The request as it will be sent, or why it cannot be.
-    pub(super) fn ready(mut self) -> Result<Ready<'v>, RequestError> {
+    pub(super) fn ready(mut self) -> Result<Box<Ready<'v>>, Box<RequestError>> {
         if let Some(invalid) = self.invalid.take() {
-            return Err(*invalid);
+            return Err(invalid);
         }
         let url = self
             .vu
@@ -266,6 +268,17 @@ impl<'v> Request<'v> {
             upload.announce(&mut headers);
         }
         let outgoing = Outgoing { method, url, headers, body: body.into(), discard };
-        Ok(Ready { vu, template, name, tags, outgoing, upload, timeout, expected, max_redirects, decompress })
+        Ok(Box::new(Ready {
+            vu,
+            template,
+            name,
+            tags,
+            outgoing,
+            upload,
+            timeout,
+            expected,
+            max_redirects,
+            decompress,
+        }))
     }
 }

@@ -18,7 +18,7 @@ use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
 use crate::runtime::data::{Data, Feeder, SharedBy, UsersOfData};
 use crate::runtime::error::Result;
-use crate::runtime::http::RequestDefaults;
+use crate::runtime::http::{RequestDefaults, Site};
 
 /// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
 /// it has to keep.
@@ -38,6 +38,8 @@ pub struct Scenario {
     pub(crate) graceful_stop: Duration,
     pub(crate) graceful_ramp_down: Duration,
     pub(crate) requests: RequestDefaults,
+    /// What its users send requests to; settled before a run.
+    pub(crate) site: Arc<Site>,
     /// Feeders that are read before the load.
     pub(crate) data: Vec<Box<dyn Data>>,
     /// Of a mix.
@@ -190,6 +192,7 @@ impl Scenario {
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
             requests: RequestDefaults::default(),
+            site: Arc::default(),
             data: Vec::new(),
             flows: Vec::new(),
             fault: None,
@@ -251,6 +254,7 @@ impl Scenario {
         if let Some(fault) = &self.fault {
             return Err(format!("scenario `{}`: {fault}", self.name));
         }
+        self.requests.http.settings().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         let load = self.model().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         if let Some(problem) = &self.measures.problem {
             return Err(format!("scenario `{}`: {problem}", self.name));

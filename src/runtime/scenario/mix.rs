@@ -102,6 +102,7 @@ fn has_settings(scenario: &Scenario) -> bool {
         graceful_stop,
         graceful_ramp_down,
         requests,
+        site: _,
         data: _,
         flows: _,
         fault: _,

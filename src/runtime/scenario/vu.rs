@@ -16,7 +16,7 @@ use crate::model::tags::Tags;
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
 use crate::runtime::http::{
-    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Target, Timer,
+    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Site, Target, Timer,
     Transport, reqwest_client,
 };
 use crate::runtime::record::{Origin, Shard};
@@ -26,7 +26,6 @@ use crate::sys::clock;
 /// What all users of a run have in common.
 #[derive(Debug)]
 pub(crate) struct RunFacts {
-    pub(crate) target: Target,
     pub(crate) env: BTreeMap<String, String>,
     /// The next of [`Vu::unique`]'s numbers.
     pub(crate) unique: AtomicU64,
@@ -56,6 +55,7 @@ pub(crate) struct VuParts {
     pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
     pub(crate) requests: Arc<RequestDefaults>,
+    pub(crate) site: Arc<Site>,
     /// What the scenario's code says for [`Vu::env`].
     pub(crate) env: Arc<BTreeMap<String, String>>,
     /// `None` in setup and teardown, which are in no figure.
@@ -106,16 +106,16 @@ impl Vu {
     pub(crate) fn new(parts: VuParts) -> Self {
         Self {
             row: Cell::new(parts.slot),
-            parts,
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
             flow: RefCell::default(),
             cookies: RefCell::default(),
             tags: RefCell::default(),
-            transport: Transport::default(),
+            transport: parts.site.transport(parts.id),
             timer: Timer::default(),
             client: OnceCell::new(),
+            parts,
         }
     }
 
@@ -317,7 +317,7 @@ impl Vu {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        &self.parts.run.target
+        &self.parts.site.target
     }
 
     pub(crate) fn files(&self) -> &Files {

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::http::HttpVersion;
 
 const DELAY: Duration = Duration::from_millis(40);
 
 fn knowing() -> Transport {
-    let connector = Connector { version: HttpVersion::Http2PriorKnowledge, ..Connector::default() };
-    Transport { connector, ..Transport::default() }
+    connecting(HttpSettings { version: Some(HttpVersion::Http2PriorKnowledge), ..HttpSettings::default() })
 }
 
 /// What a scripted server does about a request: given the connection, the stream, and whether it is the first one there.
