@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(numbers, expected, "the same samples are one series");
         let mut stats = stats();
         let mut requests = StepStats { count: 2, failed: 1, ..StepStats::default() };
-        requests.duration.record(Duration::from_millis(20));
+        requests.latency.record(Duration::from_millis(20));
         let mut orders = super::super::custom::MetricStats::default();
         orders.record(MetricKind::Counter, MetricSample::Add(3.5));
         stats.tagged = [
