@@ -30,6 +30,10 @@ const STOPPED: Limit = Limit { warn: 0.5, invalid: 0.5 };
 const LATENESS: Limit = Limit { warn: 0.10, invalid: 0.25 };
 /// No generator starts anything more punctually than this.
 const LATENESS_NOISE: Duration = Duration::from_millis(1);
+/// Lateness makes response times longer and never shorter: so little, or that of so few starts that the percentile is but the
+/// worst of them, is told and does not invalidate.
+const LATENESS_BORNE: Duration = Duration::from_millis(5);
+const FEW_STARTS: u64 = 100;
 /// Arrivals that were not started because the generator was late, of all arrivals.
 const DROPPED_LATE: Limit = Limit { warn: 0.0, invalid: 0.01 };
 /// 99th percentile of a worker's loop lag, of the median latency. It is an advice: what invalidates is the CPU.
@@ -172,7 +176,9 @@ pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
 fn start_lateness(judgement: &mut Judgement, name: &str, scenario: &ScenarioStats) {
     let late = percentile(&scenario.lag, 99.0).filter(|late| *late > LATENESS_NOISE);
     let (Some(late), Some(median)) = (late, median_latency([scenario].into_iter())) else { return };
-    judgement.add(LATENESS.level(ratio(late, median)), "start-lateness", |consequence| {
+    let is_borne = late <= LATENESS_BORNE || scenario.lag.count() < FEW_STARTS;
+    let most = if is_borne { Level::Doubtful } else { Level::Invalid };
+    judgement.add(LATENESS.level(ratio(late, median)).min(most), "start-lateness", |consequence| {
         format!(
             "iterations of {name} began up to {} late (99th percentile; the median latency is {}), so that {consequence}; \
              use a lower rate, more worker threads, or a machine for the generator alone.",
@@ -517,16 +523,23 @@ mod tests {
     #[test]
     fn starts_that_are_late_by_a_quarter_of_the_median_latency_are_too_late() {
         for (late_us, want) in [(10_000, Fine), (10_100, Doubtful), (25_000, Doubtful), (25_100, Invalid)] {
-            let judgement = open(100, None, |scenario| scenario.lag.record(Duration::from_micros(late_us)));
+            let judgement = open(100, None, |scenario| late(scenario, 100, late_us));
             assert_eq!(level(&judgement, "start-lateness"), want, "{late_us}");
             let told = judgement.lateness_p99.unwrap().as_micros() as u64;
             assert!(told.abs_diff(late_us) <= late_us / 1000, "{told}");
         }
         // Below what timers can do, nothing follows from it, however fast the system is.
-        for (late_us, want) in [(1_000, Fine), (1_100, Invalid)] {
-            let judgement = open(1, None, |scenario| scenario.lag.record(Duration::from_micros(late_us)));
+        for (late_us, want) in [(1_000, Fine), (1_100, Doubtful), (5_000, Doubtful), (5_100, Invalid)] {
+            let judgement = open(1, None, |scenario| late(scenario, 100, late_us));
             assert_eq!(level(&judgement, "start-lateness"), want, "{late_us}");
         }
+        // The worst of a few is no percentile.
+        let judgement = open(100, None, |scenario| late(scenario, 99, 90_000));
+        assert_eq!(level(&judgement, "start-lateness"), Doubtful);
+    }
+
+    fn late(scenario: &mut ScenarioStats, starts: u32, micros: u64) {
+        (0..starts).for_each(|_| scenario.lag.record(Duration::from_micros(micros)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod custom;
 pub(crate) mod distribution;
 pub(crate) mod duration;
 pub(crate) mod event;
+pub(crate) mod flow;
 pub(crate) mod health;
 pub(crate) mod http;
 pub(crate) mod id;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::custom::MetricKind;
 use super::duration;
+use super::flow::FlowInfo;
 use super::http::HttpPlan;
 use super::id::{RunId, TracePrefix};
 use super::load::{LoadModel, LoadOverride, Timing};
@@ -135,13 +136,6 @@ pub(crate) struct Declared {
     pub(crate) metrics: BTreeMap<String, MetricKind>,
     /// Names of tags.
     pub(crate) tags: BTreeSet<String>,
-}
-
-/// One of the flows that a scenario mixes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FlowInfo {
-    pub(crate) name: String,
-    pub(crate) weight: u32,
 }
 
 impl ScenarioInfo {

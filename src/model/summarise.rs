@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Warning;
+use super::flow::FlowInfo;
 use super::health::{self, Signs};
 use super::id::RunId;
 use super::phases::HttpPhase;
-use super::plan::{FlowInfo, ScenarioInfo};
+use super::plan::ScenarioInfo;
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
@@ -394,9 +395,9 @@ fn rfc3339(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::event::Aborted;
+    use super::super::flow::FlowStats;
     use super::super::plan::ThresholdText;
     use super::super::sample;
-    use super::super::stats::FlowStats;
     use super::super::verdict::Verdict;
     use std::sync::LazyLock;
 

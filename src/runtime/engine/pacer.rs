@@ -1,5 +1,6 @@
 //! The pacer: a thread of its own that hands out what falls due, by absolute instants. An OS timer is ten times as punctual
-//! as a runtime's. When the process itself was stopped for a while, the arrivals of that time are not made up for.
+//! as a runtime's. When the process itself was stopped for a while, the arrivals of that time are not made up for, and a load
+//! of users goes on where it stood.
 
 use std::iter::Peekable;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,12 +17,21 @@ const STOPPED: Duration = Duration::from_millis(200);
 /// The load of one slot. It begins when it is told to.
 pub(super) struct Lane {
     schedule: Peekable<Schedule>,
+    is_open: bool,
     begun: Option<Instant>,
 }
 
 impl Lane {
-    pub(super) fn new(schedule: Schedule) -> Self {
-        Self { schedule: schedule.peekable(), begun: None }
+    pub(super) fn new(schedule: Schedule, is_open: bool) -> Self {
+        Self { schedule: schedule.peekable(), is_open, begun: None }
+    }
+
+    /// The process was stopped up to `now`, for so long. What a ramp had to do meanwhile would come as one burst: it goes
+    /// on where it stood. Arrivals are due when they are due.
+    fn pause(&mut self, now: Instant, duration: Duration) {
+        if !self.is_open {
+            self.begun = self.begun.map(|begun| if begun < now { begun + duration } else { begun });
+        }
     }
 
     /// When its next entry falls due.
@@ -91,7 +101,11 @@ pub(super) fn run(mut lanes: Vec<Lane>, time: &mut impl Time, out: &mut impl Han
     let mut expected = time.now();
     loop {
         let now = time.now();
-        let was_stopped = now.saturating_duration_since(expected) > STOPPED;
+        let late = now.saturating_duration_since(expected);
+        let was_stopped = late > STOPPED;
+        if was_stopped {
+            lanes.iter_mut().for_each(|lane| lane.pause(now, late));
+        }
         while let Some((at, slot)) = next(&mut lanes).filter(|(at, _)| *at <= now) {
             let Some(Due { action, .. }) = lanes[slot].schedule.next() else { break };
             match action {
@@ -124,8 +138,10 @@ fn next(lanes: &mut [Lane]) -> Option<(Instant, usize)> {
 mod tests {
     use super::super::schedule::{self, Grace};
     use super::*;
-    use crate::model::load::{LoadModel, Open};
+    use crate::model::load::{LoadModel, Open, Stage};
+    use std::cell::Cell;
     use std::collections::VecDeque;
+    use std::rc::Rc;
     use std::sync::mpsc::{Sender, channel};
 
     fn ms(n: u64) -> Duration {
@@ -136,13 +152,13 @@ mod tests {
         let per = Duration::from_secs(1);
         let duration = Duration::from_secs(seconds);
         let load = LoadModel::ConstantArrivalRate { rate, per, duration, open: Open::default() };
-        Lane::new(schedule::of(&load, Grace { stop: ms(0), ramp_down: ms(0) }, 0))
+        Lane::new(schedule::of(&load, Grace { stop: ms(0), ramp_down: ms(0) }, 0), true)
     }
 
     /// Wakes up as it is asked to, but for what the script says; then it is over.
     struct Script {
         start: Instant,
-        now: Instant,
+        now: Rc<Cell<Instant>>,
         news: VecDeque<Begin>,
         /// At the first wait that ends after the one, the other is the time.
         jumps: VecDeque<(Duration, Duration)>,
@@ -153,7 +169,7 @@ mod tests {
         fn new(end: Duration, jumps: &[(Duration, Duration)]) -> Self {
             let start = clock::now();
             let jumps = jumps.iter().copied().collect();
-            Self { start, now: start, news: VecDeque::new(), jumps, end }
+            Self { start, now: Rc::new(Cell::new(start)), news: VecDeque::new(), jumps, end }
         }
 
         fn begin(mut self, slot: usize, at: Duration) -> Self {
@@ -164,37 +180,39 @@ mod tests {
 
     impl Time for Script {
         fn now(&self) -> Instant {
-            self.now
+            self.now.get()
         }
 
         fn wait(&mut self, until: Instant) -> Wake {
             if let Some(begin) = self.news.pop_front() {
                 return Wake::Begin(begin);
             }
-            self.now = self.now.max(until);
+            self.now.set(self.now.get().max(until));
             if let Some((after, to)) =
                 self.jumps.front().copied().filter(|(after, _)| until > self.start + *after)
             {
                 debug_assert!(after < to, "time goes forward");
                 self.jumps.pop_front();
-                self.now = self.now.max(self.start + to);
+                self.now.set(self.now.get().max(self.start + to));
             }
-            if self.now > self.start + self.end { Wake::Over } else { Wake::Due }
+            if self.now.get() > self.start + self.end { Wake::Over } else { Wake::Due }
         }
     }
 
     /// (slot, due, handed out) in milliseconds.
     #[derive(Default)]
     struct Log {
-        start: Option<Instant>,
+        clock: Option<(Instant, Rc<Cell<Instant>>)>,
         arrived: Vec<(usize, u64)>,
         missed: Vec<(usize, u64)>,
         acted: Vec<(usize, Action)>,
+        /// When each of those was handed out.
+        at: Vec<u64>,
     }
 
     impl Log {
         fn offset(&self, at: Instant) -> u64 {
-            at.duration_since(self.start.unwrap()).as_millis() as u64
+            at.duration_since(self.clock.as_ref().unwrap().0).as_millis() as u64
         }
     }
 
@@ -211,13 +229,14 @@ mod tests {
 
         fn act(&mut self, slot: usize, action: Action) {
             self.acted.push((slot, action));
+            self.at.push(self.offset(self.clock.as_ref().unwrap().1.get()));
         }
 
         fn flush(&mut self) {}
     }
 
     fn run_script(lanes: Vec<Lane>, mut script: Script) -> Log {
-        let mut log = Log { start: Some(script.start), ..Log::default() };
+        let mut log = Log { clock: Some((script.start, script.now.clone())), ..Log::default() };
         run(lanes, &mut script, &mut log);
         log
     }
@@ -242,6 +261,19 @@ mod tests {
         assert_eq!(log.missed, times(31, 66));
         assert_eq!(log.arrived, [times(0, 31), times(66, 100)].concat());
         assert_eq!(log.acted.len(), 2);
+    }
+
+    #[test]
+    fn a_ramp_goes_on_where_the_process_was_stopped() {
+        let stages = vec![Stage::new(ms(1000), 100.0)];
+        let grace = Grace { stop: ms(0), ramp_down: ms(0) };
+        let lane = Lane::new(schedule::of(&LoadModel::RampingVus { stages }, grace, 0), false);
+        let script = Script::new(ms(2500), &[(ms(305), ms(955))]).begin(0, ms(0));
+        let log = run_script(vec![lane], script);
+        let at = |user: usize| log.at[user];
+        assert_eq!(log.acted.len(), 102, "a hundred starts and both ends");
+        // User n is due at 10·(n + 1) ms; the stop was from 310 to 955 ms.
+        assert_eq!((at(29), at(30), at(31), at(99), at(100)), (300, 955, 965, 1645, 1645));
     }
 
     #[test]

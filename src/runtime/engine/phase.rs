@@ -71,8 +71,6 @@ pub(crate) trait Observer {
     fn interval(&mut self, interval: Interval);
     /// A doubt about the load.
     fn warning(&mut self, warning: Warning);
-    /// The first name, of a step or a check, that found no row of its own.
-    fn overflow(&mut self, first: &str);
 }
 
 /// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and how each
@@ -150,8 +148,9 @@ pub(super) fn pace(
     workers: &[UnboundedSender<Command>],
     pools: &[Option<Arc<Pool>>],
 ) -> Result<Sender<Begin>, String> {
-    let lanes =
-        plan.slots.iter().map(|slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed))).collect();
+    let lane =
+        |slot: &Slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed), slot.load.open().is_some());
+    let lanes = plan.slots.iter().map(lane).collect();
     let slots = plan.slots.iter().zip(pools).map(|(slot, pool)| SlotState {
         pool: pool.clone(),
         warm_up: slot.timing.warm_up,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::model::stats::Phase;
 use crate::runtime::engine::{Seat, Seated, User, Users};
 use crate::runtime::http::{Files, RequestDefaults, Site};
+use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared};
 use crate::runtime::scenario::{RunFacts, VuParts};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts};
@@ -24,6 +25,7 @@ pub(super) struct ScenarioUsers {
     pub(super) phase: Phase,
     pub(super) names: Arc<[Arc<str>]>,
     pub(super) place: usize,
+    pub(super) recording: Arc<Recording>,
 }
 
 impl Users for ScenarioUsers {
@@ -34,6 +36,10 @@ impl Users for ScenarioUsers {
         });
         let files = Rc::new(Files::new(self.facts.files.clone()));
         Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new), files })
+    }
+
+    fn recording(&self) -> Arc<Recording> {
+        self.recording.clone()
     }
 }
 

@@ -20,6 +20,7 @@ mod site;
 mod status;
 mod target;
 mod timer;
+mod timings;
 mod transport;
 
 pub use batch::Batch;
@@ -29,6 +30,7 @@ pub use options::HttpOptions;
 pub use request::Request;
 pub use response::Response;
 pub use status::StatusSet;
+pub use timings::Timings;
 
 pub(crate) use defaults::RequestDefaults;
 pub(crate) use error::RequestError;

@@ -15,6 +15,7 @@ use super::status::StatusSet;
 use super::target::name_of;
 use super::transport::Outgoing;
 use super::transport::redirect::{self, Redirect};
+use crate::model::tags::Tags;
 use crate::runtime::error::Result;
 use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
@@ -25,6 +26,7 @@ pub(super) struct Ready<'v> {
     pub(super) vu: &'v Vu,
     pub(super) template: String,
     pub(super) name: Option<String>,
+    pub(super) tags: Tags,
     pub(super) outgoing: Outgoing,
     /// What becomes the body, when it is not there yet.
     pub(super) upload: Option<Box<Upload>>,
@@ -43,8 +45,18 @@ impl Ready<'_> {
     }
 
     pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, mut outgoing, upload, timeout, expected, max_redirects, decompress } =
-            self;
+        let Self {
+            vu,
+            template,
+            name,
+            tags,
+            mut outgoing,
+            upload,
+            timeout,
+            expected,
+            max_redirects,
+            decompress,
+        } = self;
         if let Some(upload) = upload {
             // Boxed, because it is rare: every request would carry its room.
             let body = Box::pin(upload.body(vu.files())).await;
@@ -61,7 +73,7 @@ impl Ready<'_> {
             if !has_own_cookies {
                 cookies::announce(vu, &mut outgoing);
             }
-            let mut measured = Measured::begin(vu, &method, template, name.as_deref());
+            let mut measured = Measured::begin(vu, &method, template, name.as_deref(), &tags);
             if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
@@ -101,10 +113,10 @@ impl Ready<'_> {
             let expected = redirect == Redirect::Followed || expected.contains(status);
             measured.head(status, received.version);
             let bytes_received = received.body_bytes;
-            let took = measured.end(&RequestEnd::Response { status, expected, bytes_received });
+            let timings = measured.end(&RequestEnd::Response { status, expected, bytes_received });
             match redirect {
                 Redirect::Followed => {
-                    left = left.saturating_sub(took);
+                    left = left.saturating_sub(timings.total());
                     hop += 1;
                     continue;
                 }
@@ -119,6 +131,7 @@ impl Ready<'_> {
                 headers: received.headers,
                 body: received.body,
                 discarded: outgoing.discard,
+                timings,
             });
         }
     }

@@ -12,10 +12,11 @@ use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use super::load::Extent;
 use super::measures::Measures;
+use crate::model::flow::FlowInfo;
 use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
-use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
+use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
-use crate::runtime::data::{Data, Feeder, SharedBy};
+use crate::runtime::data::{Data, Feeder, SharedBy, UsersOfData};
 use crate::runtime::error::Result;
 use crate::runtime::http::{RequestDefaults, Site};
 
@@ -238,12 +239,9 @@ impl Scenario {
         self
     }
 
-    /// Whether nothing but its name, its code and its data has been said.
-    pub(super) fn has_only_its_flow(&self) -> bool {
-        let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
-        (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
-            && self.requests == bare.requests
-            && self.info() == bare.info()
+    /// At most `users` of it, and the feeders that they take rows from.
+    pub(crate) fn users_of_data(&self, users: u32) -> UsersOfData<'_> {
+        UsersOfData { scenario: &self.name, users, data: &self.data }
     }
 
     /// What the scenario says of itself, or what is wrong with it.

@@ -7,18 +7,21 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
+use crate::model::tags::Tags;
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
 use crate::runtime::http::{
     Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Site, Target, Timer,
     Transport, reqwest_client,
 };
-use crate::runtime::record::Shard;
+use crate::runtime::record::{Origin, Shard};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
+use crate::sys::clock;
 
 /// What all users of a run have in common.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct RunFacts {
     pub(crate) env: BTreeMap<String, String>,
     /// The next of [`Vu::unique`]'s numbers.
     pub(crate) unique: AtomicU64,
+    /// What the times of gauges are counted from.
+    pub(crate) epoch: Instant,
     /// Requests outside of iterations say that they are not traced, so that services make no traces of their own.
     pub(crate) untraced: Option<TracePrefix>,
     /// What a request found wrong with the configuration that no load can mend: the run ends with it.
@@ -81,6 +86,8 @@ pub struct Vu {
     /// Which flow of a mix the iteration is.
     flow: RefCell<Option<Arc<str>>>,
     cookies: RefCell<Jar>,
+    /// The author's, for the rest of the iteration.
+    tags: RefCell<Rc<Tags>>,
     transport: Transport,
     timer: Timer,
     client: OnceCell<reqwest::Client>,
@@ -104,6 +111,7 @@ impl Vu {
             current: RefCell::default(),
             flow: RefCell::default(),
             cookies: RefCell::default(),
+            tags: RefCell::default(),
             transport: parts.site.transport(parts.id),
             timer: Timer::default(),
             client: OnceCell::new(),
@@ -131,15 +139,6 @@ impl Vu {
     pub fn env(&self, key: &str) -> Option<String> {
         let VuParts { run, env, .. } = &self.parts;
         run.env.get(key).or_else(|| env.get(key)).cloned().or_else(|| crate::sys::env::var(key))
-    }
-
-    /// Counts whether something held. A failed check does not end the iteration; a threshold on `checks` can fail
-    /// the run. Gives `passed` back.
-    pub fn check(&self, name: &str, passed: bool) -> bool {
-        if let Some(shard) = &self.parts.shard {
-            shard.borrow_mut().check(self.slot(), name, passed);
-        }
-        passed
     }
 
     /// Thinks for a fixed time, or for one drawn from a range.
@@ -299,6 +298,11 @@ impl Vu {
     }
 
     /// Where samples go in the shard.
+    /// Nanoseconds of a clock that all users of the run share.
+    pub(crate) fn now_ns(&self) -> u64 {
+        clock::now().saturating_duration_since(self.parts.run.epoch).as_nanos() as u64
+    }
+
     pub(crate) fn slot(&self) -> usize {
         self.row.get()
     }
@@ -357,7 +361,25 @@ impl Vu {
         self.flow.take()
     }
 
+    /// The tags that were set in this iteration.
+    pub(crate) fn tags(&self) -> Rc<Tags> {
+        self.tags.borrow().clone()
+    }
+
+    /// The tags of a sample, the scenario's among them.
+    pub(crate) fn all_tags(&self, origin: Origin<'_>) -> Tags {
+        self.shard().map(|shard| shard.borrow().tags(self.slot(), origin)).unwrap_or_default()
+    }
+
+    pub(crate) fn set_tag(&self, name: &str, value: String) {
+        Rc::make_mut(&mut self.tags.borrow_mut()).set(name, value);
+    }
+
     pub(crate) fn next_iteration(&self) {
+        let mut tags = self.tags.borrow_mut();
+        if !tags.is_empty() {
+            *tags = Rc::default();
+        }
         self.iteration.set(self.iteration.get() + 1);
     }
 }

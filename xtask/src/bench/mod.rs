@@ -224,8 +224,7 @@ impl Bench<'_> {
                     eprintln!("has no open model");
                     return Ok(None);
                 };
-                let asked = lateness::Asked { rate: rate.into(), seconds: seconds.into() };
-                let sample = lateness::Sample::new(&server.arrivals()?, asked, observed.lag_ms)
+                let sample = lateness::Sample::new(&server.arrivals()?, rate.into(), observed.lag_ms)
                     .context("too few requests arrived to tell their rate")?;
                 eprintln!("{sample:?}");
                 Ok(Some(sample))

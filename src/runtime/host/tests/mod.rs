@@ -29,6 +29,7 @@ mod arrivals;
 mod batches;
 mod cookies;
 mod data;
+mod figures;
 mod mixes;
 mod pitfalls;
 mod requests;

@@ -139,6 +139,7 @@ fn traced_user(server: &Server) -> (Vu, IterationTrace, SpanSource) {
         env: BTreeMap::new(),
         unique: AtomicU64::new(0),
         untraced: None,
+        epoch: crate::sys::clock::now(),
         misconfiguration: OnceLock::new(),
         refused_redirect: OnceLock::new(),
         seed: 0,

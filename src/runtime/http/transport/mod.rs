@@ -4,6 +4,7 @@ mod body;
 mod connect;
 mod http1;
 mod http2;
+mod payload;
 mod pool;
 mod progress;
 pub(super) mod redirect;
@@ -31,6 +32,7 @@ use pool::Pool;
 
 pub(super) use body::MOST_BODY;
 pub(super) use connect::Connector;
+pub(super) use payload::Payload;
 pub(super) use progress::Progress;
 pub(super) use tls::TlsConfigs;
 
@@ -53,7 +55,7 @@ pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     /// Whether the response's body is read without being kept.
     pub(super) discard: bool,
 }
@@ -219,7 +221,7 @@ fn request(
     outgoing: &Outgoing,
     connection: &Connection,
     is_kept: bool,
-) -> Result<http::Request<Bytes>, TransportError> {
+) -> Result<http::Request<Payload>, TransportError> {
     let url = &outgoing.url;
     let mut headers = HeaderMap::with_capacity(outgoing.headers.len() + 5);
     let target = &url[Position::BeforePath..Position::AfterQuery];

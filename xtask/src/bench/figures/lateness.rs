@@ -7,18 +7,10 @@ use super::{Spread, median, quantile, shown, sorted, table};
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// What a contestant was asked for.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::bench) struct Asked {
-    /// Requests a second.
-    pub(in crate::bench) rate: f64,
-    pub(in crate::bench) seconds: f64,
-}
-
 /// One run of one contestant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::bench) struct Sample {
-    /// Per cent of the requests asked for that did not arrive; below zero where more did.
+    /// Per cent of what the rate makes between the first arrival and the last that did not arrive; below zero where more did.
     missing: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -27,16 +19,15 @@ pub(in crate::bench) struct Sample {
 }
 
 impl Sample {
-    /// Of arrivals in nanoseconds, in their order.
+    /// Of arrivals in nanoseconds, in their order, that were asked for at `rate` a second.
     ///
     /// The n-th is compared with start + n ÷ rate. The start is the one that fits best, which makes the sum of the distances
     /// least: the median of what the arrivals themselves say of it. A distance is taken either way, early or late. Nothing
     /// of fewer than two arrivals.
-    pub(in crate::bench) fn new(arrivals: &[u64], asked: Asked, lag_ms: Option<(f64, f64)>) -> Option<Self> {
-        let Asked { rate, seconds } = asked;
-        if arrivals.len() < 2 {
-            return None;
-        }
+    pub(in crate::bench) fn new(arrivals: &[u64], rate: f64, lag_ms: Option<(f64, f64)>) -> Option<Self> {
+        let (first, last) = (arrivals.first()?, arrivals.last()?);
+        let span = last.checked_sub(*first).filter(|span| *span > 0)?;
+        let due = span as f64 / NANOS_PER_SECOND * rate;
         let starts: Vec<f64> = arrivals
             .iter()
             .enumerate()
@@ -45,7 +36,7 @@ impl Sample {
         let start = median(&sorted(starts.iter().copied()));
         let distances = sorted(starts.iter().map(|own| (own - start).abs() / NANOS_PER_MILLI));
         Some(Self {
-            missing: 100.0 * (1.0 - arrivals.len() as f64 / (rate * seconds)),
+            missing: 100.0 * (1.0 - (arrivals.len() - 1) as f64 / due),
             p50_ms: quantile(&distances, 0.5),
             p99_ms: quantile(&distances, 0.99),
             lag_ms,
@@ -104,13 +95,13 @@ pub(in crate::bench) fn markdown(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Sample, markdown, rows};
+    use super::{Sample, markdown, rows};
 
     const MILLI: u64 = 1_000_000;
 
-    /// Asked for at 1000 a second for one second.
+    /// Asked for at 1000 a second.
     fn sample(arrivals: &[u64]) -> Sample {
-        Sample::new(arrivals, Asked { rate: 1000.0, seconds: 1.0 }, None).unwrap()
+        Sample::new(arrivals, 1000.0, None).unwrap()
     }
 
     fn micros(sample: Sample) -> (u64, u64) {
@@ -147,6 +138,7 @@ mod tests {
         // 1000 at 999 a second: the last is a millisecond behind the first, and the middle fits.
         let arrivals: Vec<u64> = (0..1000).map(|n| (f64::from(n) * 1e9 / 999.0) as u64).collect();
         let (p50, p99) = micros(sample(&arrivals));
+        assert!((sample(&arrivals).missing - 0.1).abs() < 1e-4);
         assert!((249..=251).contains(&p50) && (494..=496).contains(&p99), "{p50} {p99}");
     }
 
@@ -157,14 +149,14 @@ mod tests {
         let due = (0..1000).filter(|n| *n < 500 || n % 2 == 0);
         let sample = sample(&due.map(|n| n * MILLI).collect::<Vec<_>>());
         assert_eq!(micros(sample).1, 242_000);
-        assert!((sample.missing - 25.0).abs() < 1e-9, "{sample:?}");
+        // The last is due after 998 ms.
+        assert!((sample.missing - 100.0 * 249.0 / 998.0).abs() < 1e-9, "{sample:?}");
     }
 
     #[test]
     fn one_arrival_says_nothing() {
-        let asked = Asked { rate: 1.0, seconds: 1.0 };
-        assert_eq!(Sample::new(&[], asked, None), None);
-        assert_eq!(Sample::new(&[7], asked, None), None);
+        assert_eq!(Sample::new(&[], 1.0, None), None);
+        assert_eq!(Sample::new(&[7], 1.0, None), None);
     }
 
     #[test]

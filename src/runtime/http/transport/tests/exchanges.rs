@@ -10,7 +10,7 @@ async fn a_request_has_the_usual_headers_and_the_authors_stand_in_for_them() {
     transport.send(&server.request(Method::POST, "/")).await.unwrap();
     let mut outgoing = request_to(Method::PUT, &format!("http://me:p%40ss@{}/", server.address));
     outgoing.headers.insert(USER_AGENT, HeaderValue::from_static("mine"));
-    outgoing.body = Bytes::from_static(b"body");
+    outgoing.body = "body".into();
     transport.send(&outgoing).await.unwrap();
     let seen = server.seen();
     let (host, agent) = (format!("host: {}\r\n", server.address), format!("user-agent: {AGENT}\r\n"));

@@ -130,7 +130,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
 
 fn request_to(method: Method, url: &str) -> Outgoing {
     let (url, headers) = (url.parse().unwrap(), HeaderMap::new());
-    Outgoing { method, url, headers, body: Bytes::new(), discard: false }
+    Outgoing { method, url, headers, body: Payload::default(), discard: false }
 }
 
 fn ok(_: &Seen) -> Answer {
