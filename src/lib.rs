@@ -16,9 +16,10 @@ mod tool;
 pub use runtime::data::{Feeder, csv, json, rows};
 pub use runtime::error::{Error, Result};
 pub use runtime::host::main;
-pub use runtime::http::{Batch, Cookies, Form, Request, Response, StatusSet};
+pub use runtime::http::{Batch, Cookies, Form, HttpOptions, Request, Response, StatusSet, Timings};
 pub use runtime::scenario::{
-    Limit, Pause, Scenario, Stage, Stateful, Vu, limit, millis, mins, mix, scenario, secs, stage, stateful,
+    Counter, Gauge, Limit, Number, Pause, Rate, Scenario, Stage, Stateful, Trend, TrendValue, Vu, limit,
+    millis, mins, mix, scenario, secs, stage, stateful,
 };
 pub use runtime::telemetry::author::tracing_layer;
 /// What [`main`] returns.

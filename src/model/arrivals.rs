@@ -1,7 +1,7 @@
 //! What is said of open models beside the table: response times from when iterations were due, what was dropped and why,
 //! and what a warm-up left out.
 
-use super::plain::plain;
+use super::load::users;
 use super::stats::DropCause;
 use super::summary::{LatencyMs, Scenario, Summary};
 use super::table::Labels;
@@ -30,8 +30,7 @@ pub(crate) fn section(summary: &Summary) -> String {
     for scenario in &summary.scenarios {
         let lines = lines(scenario);
         if !lines.is_empty() {
-            let load = plain(&format!("{}: {}", scenario.name, scenario.load));
-            out += &format!("  {}\n", labels.label(&scenario.package, &scenario.name, &load));
+            out += &format!("  {}\n", labels.label(&scenario.package, &scenario.name, &scenario.load));
             lines.iter().for_each(|line| out += &format!("    {line}\n"));
         }
     }
@@ -45,7 +44,7 @@ fn lines(scenario: &Scenario) -> Vec<String> {
         lines.push(format!("duration, from when it began:   {}", percentiles(&scenario.iteration_ms)));
         lines.push(format!("begun later than due:           {}", percentiles(lag)));
         let dropped = dropped(scenario).unwrap_or_else(|| "none".to_owned());
-        lines.push(format!("dropped: {dropped}; at most {} users at a time", scenario.vus_max));
+        lines.push(format!("dropped: {dropped}; at most {} at a time", users(scenario.vus_max)));
     }
     if let Some(warm_up) = &scenario.warm_up {
         let dropped = match warm_up.dropped_iterations {
@@ -94,7 +93,7 @@ mod tests {
         scenario.dropped = [(DropCause::Pool, 12), (DropCause::Generator, 3)].into();
         scenario.warm_up =
             Some(WarmUp { duration_s: 2.5, iterations: 250, dropped_iterations: 4, requests: 500 });
-        let wanted = "  auth: constant-arrival-rate 100/s for 30s, up to 50 users
+        let wanted = "  constant-arrival-rate 100/s for 30s, up to 50 users
     response, from when it was due: p50 1.0 ms  p95 20.0 ms  p99 ≥300.0 ms
     duration, from when it began:   p50 0.9 ms  p95 19.0 ms  p99 280.0 ms
     begun later than due:           p50 -  p95 -  p99 -

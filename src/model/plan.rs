@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::custom::MetricKind;
 use super::duration;
+use super::flow::FlowInfo;
+use super::http::HttpPlan;
 use super::id::{RunId, TracePrefix};
 use super::load::{LoadModel, LoadOverride, Timing};
 use super::secret::Secrets;
@@ -82,6 +84,9 @@ pub(crate) struct RunPlan {
     /// Values that must get into no event and no span.
     #[serde(default)]
     pub(crate) secrets: Secrets,
+    /// How HTTP is spoken, around what the scenarios say themselves.
+    #[serde(default)]
+    pub(crate) http: HttpPlan,
     /// By scenario name; `*` is every scenario that has none of its own.
     pub(crate) overrides: BTreeMap<String, LoadOverride>,
     /// `None`: each scenario's own, or the default.
@@ -131,13 +136,6 @@ pub(crate) struct Declared {
     pub(crate) metrics: BTreeMap<String, MetricKind>,
     /// Names of tags.
     pub(crate) tags: BTreeSet<String>,
-}
-
-/// One of the flows that a scenario mixes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FlowInfo {
-    pub(crate) name: String,
-    pub(crate) weight: u32,
 }
 
 impl ScenarioInfo {

@@ -17,6 +17,8 @@ pub(crate) const PHASE: &str = "loadtest.phase";
 pub(crate) const WEIGHT: &str = "loadtest.sampling.weight";
 /// Whether the response counts in the latency figures.
 pub(crate) const EXPECTED: &str = "loadtest.expected";
+/// What a tag of the author's is behind, in all spans of the load.
+pub(crate) const TAG: &str = "loadtest.tag.";
 pub(crate) const VU: &str = "loadtest.vu";
 pub(crate) const ITERATION: &str = "loadtest.iteration";
 

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Warning;
+use super::flow::FlowInfo;
 use super::health::{self, Signs};
 use super::id::RunId;
+use super::metric_figures;
 use super::phases::HttpPhase;
-use super::plan::{FlowInfo, ScenarioInfo};
+use super::plan::ScenarioInfo;
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
@@ -69,7 +71,8 @@ pub(crate) struct Inputs<'a> {
 /// from `health.valid`, and from whether any iteration succeeded.
 pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     let Inputs { facts, binaries, joined, mut attribution, mut health, mut outcomes } = inputs;
-    let (mut scenarios, mut steps, mut checks, mut thresholds) = (vec![], vec![], vec![], vec![]);
+    let (mut scenarios, mut steps, mut checks) = (vec![], vec![], vec![]);
+    let (mut metrics, mut thresholds) = (vec![], vec![]);
     let mut trace = Trace {
         requests_traced: joined.requests_traced,
         requests_joined: joined.requests_joined,
@@ -100,6 +103,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
                 fails: counts.fails,
             }));
             let seconds = binary.stats.measured(name).as_secs_f64();
+            metrics.extend(metric_figures::of(binary.package, name, stats, seconds));
             thresholds.extend(info.into_iter().flat_map(|info| judge(binary, info, stats, seconds)));
         }
     }
@@ -116,6 +120,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
     health.lateness_p99_ms = judgement.lateness_p99.map(|late| millis(late.as_nanos() as f64));
     health.warnings.extend(scenarios.iter().filter_map(time_unaccounted_for));
     health.warnings.extend(scenarios.iter().filter_map(panicked));
+    health.warnings.extend(metrics.iter().filter_map(metric_figures::doubts));
     if scenarios.iter().any(|scenario| succeeded(scenario) > 0) {
         health.warnings.extend(scenarios.iter().filter_map(without_success));
     }
@@ -148,6 +153,7 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         totals: totals(binaries, load_time),
         steps,
         checks,
+        metrics,
         thresholds,
         attribution,
         health,
@@ -394,9 +400,9 @@ fn rfc3339(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::event::Aborted;
+    use super::super::flow::FlowStats;
     use super::super::plan::ThresholdText;
     use super::super::sample;
-    use super::super::stats::FlowStats;
     use super::super::verdict::Verdict;
     use std::sync::LazyLock;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::Warning;
 use super::id::RunId;
 use super::latency::Latency;
+use super::metric_figures::Metric;
 use super::stats::{DropCause, StepKind};
 use super::verdict::Verdict;
 
@@ -21,6 +22,9 @@ pub(crate) struct Summary {
     pub(crate) totals: Totals,
     pub(crate) steps: Vec<Step>,
     pub(crate) checks: Vec<Check>,
+    /// The author's own; left out when there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) metrics: Vec<Metric>,
     pub(crate) thresholds: Vec<Threshold>,
     pub(crate) attribution: Vec<Attribution>,
     pub(crate) health: Health,

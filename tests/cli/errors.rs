@@ -63,6 +63,38 @@ fn a_failed_threshold_is_told_and_has_its_code() {
     assert_eq!((&summary["exit_code"], &summary["verdict"]), (&99.into(), &"failed".into()));
 }
 
+/// What would have run after it does not run, and is named.
+#[test]
+fn a_threshold_that_fails_on_the_way_ends_the_whole_run() {
+    let server = Server::start();
+    let ended = tool(workspace::load(), "run -p scenarios ::aborting ::idle --no-reference --base-url")
+        .args([server.url()])
+        .end()
+        .exits(99)
+        .says(&[
+            "Aborting http_reqs{status:404,zone:north} count<3 ends the run",
+            "error: 1 threshold failed",
+        ])
+        .prints(&["ended the run after 2 s", "orders", "counter", "not-run: ", "these scenarios: idle"]);
+    let summary = ended.summary();
+    let thresholds = summary["thresholds"].as_array().unwrap();
+    let failed: Vec<_> = thresholds.iter().filter(|threshold| threshold["passed"] == false).collect();
+    assert_eq!(failed.len(), 1, "{summary:#}");
+    assert!((2.0..4.0).contains(&failed[0]["aborted_at_s"].as_f64().unwrap()), "{failed:?}");
+    assert_eq!((&summary["exit_code"], &summary["verdict"]), (&99.into(), &"failed".into()));
+    let scenario = &summary["scenarios"][0];
+    let begun =
+        scenario["iterations"].as_u64().unwrap() + scenario["interrupted_iterations"].as_u64().unwrap();
+    let metric = |name: &str| {
+        summary["metrics"].as_array().unwrap().iter().find(|metric| metric["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (metric("orders")["sum"].as_f64().unwrap() as u64, metric("orders")["kind"].clone()),
+        (begun, "counter".into())
+    );
+    assert_eq!((metric("size")["count"].as_u64(), metric("size")["min"].as_f64()), (Some(begun), Some(0.0)));
+}
+
 #[test]
 fn mistakes_on_the_command_line_are_usage_errors() {
     for (arguments, told) in [

@@ -44,11 +44,18 @@ fn a_response_of_ten_megabytes_arrives_whole() {
 #[test]
 fn a_base_url_that_refuses_is_why_nothing_ran() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let ended = crate::tool::tool(crate::workspace::load(), "run -p scenarios ::thirty --base-url")
-        .args([format!("http://{unused}")])
-        .end()
-        .exits(102)
-        .says(&["no iteration succeeded", "refused"]);
+    let run = |arguments: &str| {
+        let call =
+            crate::tool::tool(crate::workspace::load(), &format!("run -p scenarios ::thirty {arguments}"));
+        call.args(["--base-url", &format!("http://{unused}")])
+            .end()
+            .exits(102)
+            .says(&["no iteration succeeded", "refused"])
+    };
+    // What fails alone is not put under load at all.
+    let alone = run("");
+    assert!(!alone.stderr.contains("Running"), "{alone}");
+    let ended = run("--no-reference");
     assert_eq!(ended.summary()["exit_code"], 102);
     assert_eq!(ended.summary()["verdict"], "failed");
 }

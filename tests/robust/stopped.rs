@@ -83,7 +83,9 @@ fn what_is_due_while_the_generator_is_stopped_is_dropped_and_not_made_up_for() {
     thread::sleep(Duration::from_secs(2));
     let resumed = stop(&tool, "scenario process", |process| process.runs("robust-"), Duration::from_secs(2));
     let ended = tool.into_ended();
+    assert_eq!(ended.code(), 104, "{}", ended.stdout);
     let summary = ended.summary();
+    assert_eq!(summary["verdict"], "invalid");
     let scenario = &summary["scenarios"][0];
     let (iterations, dropped) = (count(&scenario["iterations"]), count(&scenario["dropped_iterations"]));
     let of_generator = count(&scenario["dropped"]["generator"]);

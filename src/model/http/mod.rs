@@ -6,7 +6,7 @@ mod source;
 pub(crate) use resolve::Resolve;
 pub(crate) use source::SourceIps;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -111,6 +111,16 @@ impl HttpSettings {
         }
     }
 
+    /// With relative paths below `folder`.
+    #[must_use]
+    pub(crate) fn rooted(mut self, folder: &Path) -> Self {
+        let single = [&mut self.client_cert, &mut self.client_key, &mut self.unix_socket];
+        for path in self.ca_files.iter_mut().chain(single.into_iter().flatten()) {
+            *path = folder.join(&*path);
+        }
+        self
+    }
+
     /// What contradicts itself, once all layers are laid over each other.
     pub(crate) fn check(&self) -> Result<(), String> {
         let conflict = |one: &str, other: &str| Err(format!("{one} and {other} contradict each other"));
@@ -129,58 +139,90 @@ impl HttpSettings {
         Ok(())
     }
 
-    /// What `LOADTEST_HTTP_*` says, for which `variable` is asked by the key in upper case.
+    /// What variables say, which `variable` is asked for.
     pub(crate) fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, (&'static str, String)> {
         let mut settings = Self::default();
-        for name in VARIABLES {
-            if let Some(text) = variable(name) {
-                settings.set(name, &text).map_err(|why| (name, why))?;
+        for key in &KEYS {
+            if let Some(text) = variable(key.variable) {
+                settings.set(key.name, &key.values(&text)).map_err(|why| (key.variable, why))?;
             }
         }
         Ok(settings)
     }
 
-    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let list = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        match name {
-            "LOADTEST_HTTP_VERSION" => self.version = Some(text.parse()?),
-            "LOADTEST_HTTP_INSECURE" => self.insecure = Some(boolean(text)?),
-            "LOADTEST_HTTP_CA_FILES" => self.ca_files = list().map(PathBuf::from).collect(),
-            "LOADTEST_HTTP_CLIENT_CERT" => self.client_cert = Some(text.into()),
-            "LOADTEST_HTTP_CLIENT_KEY" => self.client_key = Some(text.into()),
-            "LOADTEST_HTTP_SERVER_NAME" => self.server_name = Some(text.to_owned()),
-            // Commas stand between addresses of one name.
-            "LOADTEST_HTTP_RESOLVE" => {
-                self.resolve = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-            }
-            "LOADTEST_HTTP_SOURCE_IPS" => self.source_ips = Some(text.parse()?),
-            "LOADTEST_HTTP_UNIX_SOCKET" => self.unix_socket = Some(text.into()),
-            "LOADTEST_HTTP_CONNECTION_REUSE" => self.connection_reuse = Some(boolean(text)?),
-            "LOADTEST_HTTP_CONNECT_TIMEOUT" => self.connect_timeout = Some(duration::parse(text)?),
-            "LOADTEST_HTTP_ALLOWED_HOSTS" => self.allowed_hosts = list().map(str::to_owned).collect(),
-            _ => {}
+    /// Takes what one key of the configuration says. Only keys that are lists have more than one value.
+    pub(crate) fn set(&mut self, key: &str, values: &[String]) -> Result<(), String> {
+        let one = || values.first().map(String::as_str).unwrap_or_default();
+        match key {
+            "version" => self.version = Some(one().parse()?),
+            "insecure" => self.insecure = Some(boolean(one())?),
+            "ca-files" => self.ca_files = values.iter().map(PathBuf::from).collect(),
+            "client-cert" => self.client_cert = Some(one().into()),
+            "client-key" => self.client_key = Some(one().into()),
+            "server-name" => self.server_name = Some(one().to_owned()),
+            "resolve" => self.resolve = values.iter().map(|text| text.parse()).collect::<Result<_, _>>()?,
+            "source-ips" => self.source_ips = Some(values.join(",").parse()?),
+            "unix-socket" => self.unix_socket = Some(one().into()),
+            "connection-reuse" => self.connection_reuse = Some(boolean(one())?),
+            "connect-timeout" => self.connect_timeout = Some(duration::parse(one())?),
+            "allowed-hosts" => self.allowed_hosts = values.to_vec(),
+            _ => return Err(format!("`{key}` is no setting{}", nearest(key, KEYS.map(|key| key.name)))),
         }
         Ok(())
     }
 }
 
-/// The environment's names for the settings.
-pub(crate) const VARIABLES: [&str; 12] = [
-    "LOADTEST_HTTP_VERSION",
-    "LOADTEST_HTTP_INSECURE",
-    "LOADTEST_HTTP_CA_FILES",
-    "LOADTEST_HTTP_CLIENT_CERT",
-    "LOADTEST_HTTP_CLIENT_KEY",
-    "LOADTEST_HTTP_SERVER_NAME",
-    "LOADTEST_HTTP_RESOLVE",
-    "LOADTEST_HTTP_SOURCE_IPS",
-    "LOADTEST_HTTP_UNIX_SOCKET",
-    "LOADTEST_HTTP_CONNECTION_REUSE",
-    "LOADTEST_HTTP_CONNECT_TIMEOUT",
-    "LOADTEST_HTTP_ALLOWED_HOSTS",
+/// A key of the configuration, and the variable that says the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) variable: &'static str,
+    pub(crate) form: Form,
+}
+
+/// What is written at a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Boolean,
+    List,
+}
+
+impl Key {
+    const fn new(name: &'static str, variable: &'static str, form: Form) -> Self {
+        Self { name, variable, form }
+    }
+
+    /// The values in a variable: those of a list stand between spaces.
+    pub(crate) fn values(self, text: &str) -> Vec<String> {
+        match self.form {
+            Form::List => text.split_whitespace().map(str::to_owned).collect(),
+            Form::Text | Form::Boolean => vec![text.to_owned()],
+        }
+    }
+}
+
+pub(crate) const KEYS: [Key; 12] = [
+    Key::new("version", "LOADTEST_HTTP_VERSION", Form::Text),
+    Key::new("insecure", "LOADTEST_HTTP_INSECURE", Form::Boolean),
+    Key::new("ca-files", "LOADTEST_HTTP_CA_FILES", Form::List),
+    Key::new("client-cert", "LOADTEST_HTTP_CLIENT_CERT", Form::Text),
+    Key::new("client-key", "LOADTEST_HTTP_CLIENT_KEY", Form::Text),
+    Key::new("server-name", "LOADTEST_HTTP_SERVER_NAME", Form::Text),
+    Key::new("resolve", "LOADTEST_HTTP_RESOLVE", Form::List),
+    Key::new("source-ips", "LOADTEST_HTTP_SOURCE_IPS", Form::List),
+    Key::new("unix-socket", "LOADTEST_HTTP_UNIX_SOCKET", Form::Text),
+    Key::new("connection-reuse", "LOADTEST_HTTP_CONNECTION_REUSE", Form::Boolean),
+    Key::new("connect-timeout", "LOADTEST_HTTP_CONNECT_TIMEOUT", Form::Text),
+    Key::new("allowed-hosts", "LOADTEST_HTTP_ALLOWED_HOSTS", Form::List),
 ];
+
+/// Whether what layers say at a key adds up.
+pub(crate) fn adds_up(key: &str) -> bool {
+    matches!(key, "resolve" | "allowed-hosts")
+}
 
 fn boolean(text: &str) -> Result<bool, String> {
     match text {
@@ -274,17 +316,17 @@ mod tests {
     #[test]
     fn every_setting_has_a_variable() {
         let value = |name: &str| {
-            Some(match name {
+            let text = match name {
                 "LOADTEST_HTTP_VERSION" => "http1",
                 "LOADTEST_HTTP_INSECURE" => "1",
                 "LOADTEST_HTTP_CONNECTION_REUSE" => "false",
                 "LOADTEST_HTTP_CONNECT_TIMEOUT" => "2s",
                 "LOADTEST_HTTP_SOURCE_IPS" => "127.0.0.2-127.0.0.4",
                 "LOADTEST_HTTP_RESOLVE" => "a:80:127.0.0.1,::1 b:81:127.0.0.2",
-                "LOADTEST_HTTP_ALLOWED_HOSTS" => "a, b",
+                "LOADTEST_HTTP_ALLOWED_HOSTS" => "a b",
                 _ => "x",
-            })
-            .map(str::to_owned)
+            };
+            Some(text.to_owned())
         };
         let settings = HttpSettings::from_variables(value).unwrap();
         assert_eq!((settings.resolve.len(), settings.allowed_hosts.len()), (2, 2));
@@ -296,7 +338,8 @@ mod tests {
             .filter(|(_, value)| value.is_null() || value.as_array().is_some_and(Vec::is_empty))
             .collect();
         assert!(silent.is_empty(), "{silent:?}");
-        assert_eq!(said.as_object().unwrap().len(), VARIABLES.len());
+        assert_eq!(said.as_object().unwrap().len(), KEYS.len());
+        assert!(HttpSettings::default().set("versoin", &[]).unwrap_err().contains("`version`?"));
         let refuse = |name: &str| (name == "LOADTEST_HTTP_VERSION").then(|| "http1.1".to_owned());
         let (name, why) = HttpSettings::from_variables(refuse).unwrap_err();
         assert_eq!(name, "LOADTEST_HTTP_VERSION");

@@ -135,7 +135,7 @@ mod tests {
         ] {
             let source: SourceIps = text.parse().unwrap();
             let turns: Vec<String> =
-                (0..addresses.len() as u64 + 1).map(|n| source.nth(n).to_string()).collect();
+                (0..=addresses.len() as u64).map(|n| source.nth(n).to_string()).collect();
             let wanted: Vec<&str> = addresses.iter().chain(addresses.first()).copied().collect();
             assert_eq!(turns, wanted, "{text}");
             assert_eq!(source.count(), addresses.len() as u128);

@@ -288,7 +288,7 @@ impl LoadModel {
     }
 }
 
-fn users(count: u32) -> String {
+pub(crate) fn users(count: u32) -> String {
     if count == 1 { "1 user".to_owned() } else { format!("{count} users") }
 }
 

@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn samples_that_no_row_has_are_judged_by_their_series() {
         let thresholds = [
-            (r#"http_req_duration{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
+            (r#"http_req_total{step:"GET /users/{id}",status:200}"#, "max<=20ms", true, "max=20.0ms"),
             ("http_reqs{status:503}", "count<4", true, "count=3"),
             (
                 r#"http_req_failed{status:200,step:"GET /users/{id}"}"#,
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(numbers, expected, "the same samples are one series");
         let mut stats = stats();
         let mut requests = StepStats { count: 2, failed: 1, ..StepStats::default() };
-        requests.latency.record(Duration::from_millis(20));
+        requests.duration.record(Duration::from_millis(20));
         let mut orders = super::super::custom::MetricStats::default();
         orders.record(MetricKind::Counter, MetricSample::Add(3.5));
         stats.tagged = [

@@ -2,9 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Instant;
 
 use tokio::sync::{Notify, Semaphore};
@@ -277,6 +280,8 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     let mut exhausted = false;
     let mut row = home.rows.start(None).row;
     home.shard.borrow_mut().user_started(row, clock::now());
+    // One wait for all iterations: to begin it anew takes a lock.
+    let mut cut = pin!(control.until(|state| matches!(state, State::Cutting | State::Over)));
     while control.state.get() == State::Running {
         exhausted = !home.pot.take(*begun);
         if exhausted {
@@ -290,13 +295,23 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
             shard.user_started(start.row, now);
             row = start.row;
         }
-        tokio::select! {
-            biased;
-            () = control.until(|state| matches!(state, State::Cutting | State::Over)) => break,
-            () = user.iterate(start) => {}
+        let mut waited = false;
+        let mut iteration = user.iterate(start);
+        let cut_off = poll_fn(|cx| {
+            if cut.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            let ended = iteration.as_mut().poll(cx).map(|()| false);
+            waited |= ended.is_pending();
+            ended
+        });
+        if cut_off.await {
+            break;
         }
         // An iteration that never waits would keep the thread from all others.
-        tokio::task::yield_now().await;
+        if !waited {
+            tokio::task::yield_now().await;
+        }
     }
     home.shard.borrow_mut().user_ended(row, clock::now());
     exhausted

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use futures_util::future::LocalBoxFuture;
 
-use crate::runtime::record::Shard;
+use crate::runtime::record::{Recording, Shard};
 
 /// One user of a scenario, made and driven on one worker thread.
 pub(crate) trait User {
@@ -44,6 +44,8 @@ pub(crate) struct Start {
 pub(crate) trait Users: Send + Sync {
     /// Takes a seat on a worker thread, once for each.
     fn seat(self: Arc<Self>, seat: Seat) -> Box<dyn Seated>;
+    /// How their samples are recorded.
+    fn recording(&self) -> Arc<Recording>;
 }
 
 /// The users of one scenario on one worker thread.

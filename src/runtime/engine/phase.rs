@@ -71,8 +71,6 @@ pub(crate) trait Observer {
     fn interval(&mut self, interval: Interval);
     /// A doubt about the load.
     fn warning(&mut self, warning: Warning);
-    /// The first name, of a step or a check, that found no row of its own.
-    fn overflow(&mut self, first: &str);
 }
 
 /// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and how each

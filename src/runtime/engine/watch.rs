@@ -202,7 +202,7 @@ impl<'p> Watch<'p> {
             }
             Report::Broken { message } => self.fail(message),
             Report::Fared(signs) => self.fared.push(*signs),
-            Report::Taken { worker, stats, overflow } => {
+            Report::Taken { worker, stats } => {
                 let slots = self.plan.slots.len();
                 for (row, stats) in stats.into_iter().enumerate() {
                     self.gathered.users.insert((worker, row), stats.vus);
@@ -211,9 +211,6 @@ impl<'p> Watch<'p> {
                     let name = self.plan.slots[row % slots].name.clone();
                     let into = if row < slots { &mut self.gathered.load } else { &mut self.gathered.warm_up };
                     into.entry(name).or_default().merge(&stats);
-                }
-                if let Some(step) = overflow {
-                    self.observer.overflow(&step);
                 }
             }
         }

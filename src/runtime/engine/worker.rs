@@ -66,7 +66,6 @@ pub(super) enum Report {
         worker: usize,
         /// By slot, then by slot for the warm-up.
         stats: Vec<ScenarioStats>,
-        overflow: Option<String>,
     },
     /// The thread is at its end; how it fared during the phase's time.
     Fared(Box<WorkerSigns>),
@@ -134,7 +133,8 @@ async fn serve(
     reports: &Sender<Report>,
 ) {
     // Each slot has a row for its load and one for its warm-up.
-    let shard = Rc::new(RefCell::new(Shard::new(2 * work.len(), clock::now())));
+    let recordings = work.iter().chain(work).map(|work| work.users.recording());
+    let shard = Rc::new(RefCell::new(Shard::new(recordings, clock::now())));
     let (idle, setups) = (Rc::new(Notify::new()), Rc::new(Semaphore::new(SETUPS)));
     let mut lives: Vec<JoinHandle<()>> = Vec::new();
     let mut crews = Vec::new();
@@ -167,8 +167,8 @@ async fn serve(
     }
     let take = || {
         let mut shard = shard.borrow_mut();
-        let (stats, overflow) = (shard.take(clock::now()), shard.take_overflow());
-        tell(reports, Report::Taken { worker: place.worker, stats, overflow });
+        let stats = shard.take(clock::now());
+        tell(reports, Report::Taken { worker: place.worker, stats });
     };
     let mut begun = (clock::now(), clock::thread_cpu_nanos());
     let lag = RefCell::new(Latency::default());

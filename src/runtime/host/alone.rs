@@ -9,6 +9,7 @@ use std::thread;
 use super::run;
 use crate::model::event::{Event, Failure, FailureKind};
 use crate::model::health::Signs;
+use crate::model::http::{HttpPlan, HttpSettings};
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::load::{LoadOverride, Stage};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo};
@@ -54,6 +55,7 @@ fn whole_run(scenarios: Vec<Scenario>) -> Result<(Summary, Vec<String>), String>
         base_url: env::var("LOADTEST_BASE_URL"),
         env: BTreeMap::new(),
         secrets: Secrets::default(),
+        http: http_from_environment()?,
         overrides: BTreeMap::from([("*".to_owned(), over)]),
         reference: reference_from_environment()?,
         trace: variable::<crate::model::plan::TracePolicy>("LOADTEST_TRACE", str::parse)?.unwrap_or_default(),
@@ -124,6 +126,11 @@ fn load_from_environment() -> Result<LoadOverride, String> {
     })
 }
 
+fn http_from_environment() -> Result<HttpPlan, String> {
+    let above = HttpSettings::from_variables(env::var).map_err(|(name, why)| format!("{name}: {why}"))?;
+    Ok(HttpPlan { above, ..HttpPlan::default() })
+}
+
 fn reference_from_environment() -> Result<Option<ReferencePlan>, String> {
     let iterations = variable("LOADTEST_REFERENCE", |text| if text == "off" { Ok(0) } else { number(text) })?;
     Ok(iterations.map(|iterations| ReferencePlan { iterations, ..ReferencePlan::default() }))
@@ -174,6 +181,14 @@ fn say(summary: &Summary, problems: &[String]) {
     for threshold in &summary.thresholds {
         let mark = if threshold.passed { "✓" } else { "✗" };
         println!("{mark} {}  {}  {}", threshold.metric, threshold.expression, threshold.finding());
+    }
+    for check in &summary.checks {
+        let mark = if check.fails == 0 { "✓" } else { "✗" };
+        println!("{mark} {}  {} of {} passed", check.name, check.passes, check.passes + check.fails);
+    }
+    for metric in &summary.metrics {
+        let [kind, words] = metric.figures.cells();
+        println!("{}  {kind}  {words}", metric.name);
     }
     for warning in &summary.health.warnings {
         println!("{}: {}", warning.code, warning.message);

@@ -1,11 +1,14 @@
 //! What is told of a phase while it goes on.
 
+use std::sync::Arc;
+
 use super::gate::Gate;
 use super::vitals::Vitals;
 use crate::model::event::{Event, Warning};
 use crate::model::plan::RunPlan;
 use crate::model::stats::{Interval, Phase, ScenarioStats};
 use crate::runtime::engine::Observer;
+use crate::runtime::record::Recording;
 use crate::runtime::telemetry::export::Export;
 use crate::sys::clock;
 
@@ -15,6 +18,7 @@ pub(super) struct Told<'r, T> {
     pub(super) scenarios: Vec<String>,
     pub(super) export: Option<&'r Export>,
     pub(super) plan: &'r RunPlan,
+    pub(super) recordings: Vec<Arc<Recording>>,
     pub(super) gate: &'r mut Gate,
     /// What the reference phase measured: it has one scenario.
     pub(super) alone: ScenarioStats,
@@ -42,20 +46,14 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         }
         let aborted = self.gate.pass(&interval);
         (self.tell)(Event::Interval(interval));
+        for news in self.recordings.iter().flat_map(|recording| recording.take_news()) {
+            (self.tell)(Event::Warning(Warning::new("too-many-steps", news)));
+        }
         aborted.into_iter().for_each(|aborted| (self.tell)(Event::Aborted(aborted)));
     }
 
     fn warning(&mut self, warning: Warning) {
         (self.tell)(Event::Warning(warning));
-    }
-
-    fn overflow(&mut self, first: &str) {
-        let message = format!(
-            "more than 500 distinct names; {first} and all further ones are counted together as `(other)`: put \
-             what varies into .path(…) or .query(…), or give the request a .name(…), and keep it out of the names of \
-             checks"
-        );
-        (self.tell)(Event::Warning(Warning::new("too-many-steps", message)));
     }
 }
 
@@ -76,6 +74,7 @@ impl<T: FnMut(Event)> Told<'_, T> {
 pub(super) fn failing(stats: &ScenarioStats) -> Option<String> {
     let (all, failed) = (stats.iterations, stats.failed_iterations);
     let message = stats.errors.commonest()?;
-    (all > 0 && failed == all)
-        .then(|| format!("all {all} reference iterations failed, most often with: {message}"))
+    (all > 0 && failed == all).then(|| {
+        format!("no iteration succeeded: all {all} of the reference failed, most often with: {message}")
+    })
 }

@@ -17,12 +17,13 @@ use crate::model::health::Signs;
 use crate::model::load::{LoadModel, Timing, timing};
 use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
-use crate::runtime::data::{Seats, UsersOfData};
+use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
 use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
-use crate::runtime::http::{Files, Target};
+use crate::runtime::http::{Files, Sites};
+use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Shared, caught};
-use crate::runtime::scenario::{RunFacts, Scenario, Vu, VuParts};
+use crate::runtime::scenario::{Measures, RunFacts, Scenario, Vu, VuParts};
 use crate::runtime::telemetry::export::{self, Export};
 use crate::runtime::telemetry::tracer::{TracerParts, new_span_id};
 use crate::runtime::telemetry::{author, resource};
@@ -83,12 +84,14 @@ struct Ready {
     shared: Shared,
     /// Its place among the scenarios of the run.
     place: usize,
+    recording: Arc<Recording>,
 }
 
 impl Prepared {
     fn new(scenarios: Vec<Scenario>, plan: RunPlan) -> Result<Self, String> {
         check_order(&scenarios)?;
         let (mut chosen, mut warnings) = (Vec::new(), Vec::new());
+        let mut sites = Sites::new(&plan.http, plan.base_url.as_deref())?;
         for mut scenario in scenarios.into_iter().filter(|scenario| plan.scenarios.contains(&scenario.name)) {
             let own = scenario.info()?.load;
             let over = plan.overrides.get(&scenario.name).or_else(|| plan.overrides.get("*"));
@@ -104,27 +107,23 @@ impl Prepared {
                 );
                 warnings.push(Warning::new("start-after", message));
             }
+            let (site, warning) = sites.of(&scenario.name, &scenario.requests.http)?;
+            scenario.site = site;
+            warnings.extend(warning);
             chosen.push((scenario, load));
         }
-        let data: Vec<_> = chosen
-            .iter()
-            .map(|(scenario, load)| UsersOfData {
-                scenario: &scenario.name,
-                users: load.vus_max(),
-                data: &scenario.data,
-            })
-            .collect();
+        let users: Vec<_> = chosen.iter().map(|(it, load)| it.users_of_data(load.vus_max())).collect();
         let facts = RunFacts {
-            target: Target::new(plan.base_url.as_deref())?,
             env: plan.env.clone(),
             // Milliseconds since 1970 leave 22 bits: a process would have to draw four million a millisecond to meet
             // the numbers of one that starts later.
             unique: AtomicU64::new((clock::unix_nanos() / 1_000_000) << 22),
             untraced: (plan.trace != TracePolicy::Off).then_some(plan.trace_prefix),
+            epoch: clock::now(),
             misconfiguration: OnceLock::new(),
             refused_redirect: OnceLock::new(),
             seed: plan.seed(),
-            seats: Seats::assign(&data)?,
+            seats: Seats::assign(&users)?,
             files: Arc::default(),
         };
         Ok(Self { scenarios: chosen, warnings, plan, facts: Arc::new(facts) })
@@ -248,6 +247,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 scenario: place,
                 run: self.facts.clone(),
                 requests: Arc::new(scenario.requests.clone()),
+                site: scenario.site.clone(),
                 env: Arc::new(scenario.env.clone()),
                 shard: None,
                 tracer: None,
@@ -256,7 +256,10 @@ impl<T: FnMut(Event)> Run<'_, T> {
             let shared = runtime
                 .block_on(caught(scenario.flow.setup(&vu)))
                 .map_err(|why| format!("scenario `{}`: the setup failed: {why}", scenario.name))?;
-            ready.push(Ready { scenario, load, shared, place });
+            let info = scenario.info()?;
+            let Measures { tags, max_names, .. } = &scenario.measures;
+            let recording = Arc::new(Recording::new(&info, tags.clone(), *max_names));
+            ready.push(Ready { scenario, load, shared, place, recording });
         }
         Ok(ready)
     }
@@ -303,6 +306,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let names: Arc<[Arc<str>]> =
             slots.iter().map(|(one, ..)| one.scenario.name.as_str().into()).collect();
         let scenarios: Vec<String> = slots.iter().map(|(one, ..)| one.scenario.name.clone()).collect();
+        let recordings = slots.iter().map(|(one, ..)| one.recording.clone()).collect();
         let seed = self.plan.seed();
         let slots = slots.into_iter().map(|(one, load, timing)| Slot {
             name: one.scenario.name.clone(),
@@ -316,10 +320,12 @@ impl<T: FnMut(Event)> Run<'_, T> {
                 facts: self.facts.clone(),
                 env: Arc::new(one.scenario.env.clone()),
                 requests: Arc::new(one.scenario.requests.clone()),
+                site: one.scenario.site.clone(),
                 tracing: self.tracing.clone(),
                 phase,
                 names: names.clone(),
                 place: one.place,
+                recording: one.recording.clone(),
             }),
         });
         let plan = PhasePlan { phase, slots: slots.collect(), workers };
@@ -330,6 +336,7 @@ impl<T: FnMut(Event)> Run<'_, T> {
             scenarios,
             export: self.export,
             plan: self.plan,
+            recordings,
             gate: &mut self.gate,
             alone: ScenarioStats::default(),
             tell: &mut *self.tell,
@@ -339,8 +346,8 @@ impl<T: FnMut(Event)> Run<'_, T> {
         let (ended, workers) = engine::run(&plan, &stop, &mut told);
         let Told { alone, vitals, .. } = told;
         if phase == Phase::Load {
-            let seen = vitals.map(Vitals::end).unwrap_or_default();
-            self.signs = Signs { workers, ..seen };
+            let of_process = vitals.map(Vitals::end).unwrap_or_default();
+            self.signs = Signs { workers, ..of_process };
         }
         (ended, alone)
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::model::stats::Phase;
 use crate::runtime::engine::{Seat, Seated, User, Users};
-use crate::runtime::http::{Files, RequestDefaults};
+use crate::runtime::http::{Files, RequestDefaults, Site};
+use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Flow, ScenarioUser, Shared};
 use crate::runtime::scenario::{RunFacts, VuParts};
 use crate::runtime::telemetry::tracer::{Tracer, TracerParts};
@@ -19,10 +20,12 @@ pub(super) struct ScenarioUsers {
     pub(super) facts: Arc<RunFacts>,
     pub(super) env: Arc<BTreeMap<String, String>>,
     pub(super) requests: Arc<RequestDefaults>,
+    pub(super) site: Arc<Site>,
     pub(super) tracing: Option<TracerParts>,
     pub(super) phase: Phase,
     pub(super) names: Arc<[Arc<str>]>,
     pub(super) place: usize,
+    pub(super) recording: Arc<Recording>,
 }
 
 impl Users for ScenarioUsers {
@@ -33,6 +36,10 @@ impl Users for ScenarioUsers {
         });
         let files = Rc::new(Files::new(self.facts.files.clone()));
         Box::new(SeatedUsers { users: self, seat, tracer: tracer.map(Rc::new), files })
+    }
+
+    fn recording(&self) -> Arc<Recording> {
+        self.recording.clone()
     }
 }
 
@@ -52,6 +59,7 @@ impl Seated for SeatedUsers {
             run: self.users.facts.clone(),
             env: self.users.env.clone(),
             requests: self.users.requests.clone(),
+            site: self.users.site.clone(),
             shard: Some(self.seat.shard.clone()),
             tracer: self.tracer.clone(),
             files: self.files.clone(),

@@ -49,7 +49,7 @@ impl<'v> Batch<'v> {
                     waiting.push((place, ready.origin(), ready));
                     results.push(None);
                 }
-                Err(error) => results.push(Some(Err(error.into()))),
+                Err(error) => results.push(Some(Err((*error).into()))),
             }
         }
         let mut running = FuturesUnordered::new();

@@ -1,5 +1,6 @@
 //! What a scenario says once for all of its requests.
 
+use super::options::HttpOptions;
 use super::status::StatusSet;
 use super::transport::MOST_REDIRECTS;
 
@@ -12,6 +13,7 @@ pub(crate) struct RequestDefaults {
     pub(crate) accept_compressed: bool,
     /// From iteration to iteration.
     pub(crate) keep_cookies: bool,
+    pub(crate) http: HttpOptions,
 }
 
 impl Default for RequestDefaults {
@@ -22,6 +24,7 @@ impl Default for RequestDefaults {
             discard_bodies: false,
             accept_compressed: false,
             keep_cookies: false,
+            http: HttpOptions::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +21,9 @@ pub(crate) enum RequestError {
     UnknownPathParameter { template: String, key: String },
     #[error("`{url}` is no URL: {why}")]
     Url { url: String, why: String },
-    #[error("{host} may not be sent load: it is neither a loopback address nor the base-url's host")]
+    #[error(
+        "{host} may not be sent load: it is neither a loopback address nor the base-url's host; allow it with --allow-host {host}, or http.allowed-hosts in loadtest.toml"
+    )]
     HostNotAllowed { host: String },
     #[error("the request's {what} cannot be sent: {why}")]
     Invalid { what: &'static str, why: String },
@@ -56,7 +58,11 @@ pub(crate) enum TransportError {
     #[error("{host} has no address")]
     Dns { host: String, source: io::Error },
     #[error("could not connect to {address}")]
-    Connect { address: SocketAddr, source: io::Error },
+    Connect { address: String, source: io::Error },
+    #[error("cannot connect from {address}")]
+    Source { address: IpAddr, source: io::Error },
+    #[error("no connection within {}", crate::model::duration::format(*.after))]
+    ConnectTimeout { after: Duration },
     #[error("no TLS connection with {host}")]
     Tls { host: String, source: io::Error },
     #[error("this system's trusted certificates could not be read: {0}")]
@@ -85,6 +91,8 @@ impl TransportError {
         match self {
             Self::Dns { source, .. } => own_class(source).unwrap_or("dns"),
             Self::Connect { source, .. } => class_of_io(source).unwrap_or("connect"),
+            Self::Source { source, .. } => own_class(source).unwrap_or(GENERATOR_ADDRESS),
+            Self::ConnectTimeout { .. } => "connect_timeout",
             Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
@@ -152,7 +160,8 @@ mod tests {
 
     #[test]
     fn each_failure_to_connect_has_its_class() {
-        let connect = |source| TransportError::Connect { address: ([127, 0, 0, 1], 1).into(), source };
+        let connect = |source| TransportError::Connect { address: "127.0.0.1:1".into(), source };
+        let from = |source| TransportError::Source { address: [127, 0, 0, 2].into(), source };
         let tls = |source| TransportError::Tls { host: "h".into(), source };
         let of_tls = || io::Error::new(io::ErrorKind::InvalidData, rustls::Error::DecryptError);
         for (error, class) in [
@@ -161,8 +170,16 @@ mod tests {
             (connect(io::ErrorKind::TimedOut.into()), "connect_timeout"),
             (connect(io::ErrorKind::AddrNotAvailable.into()), "generator_address"),
             (connect(io::ErrorKind::PermissionDenied.into()), "connect"),
+            (from(io::ErrorKind::AddrInUse.into()), "generator_address"),
+            (from(io::ErrorKind::PermissionDenied.into()), "generator_address"),
+            (TransportError::ConnectTimeout { after: Duration::from_secs(1) }, "connect_timeout"),
             #[cfg(unix)]
             (connect(io::Error::from_raw_os_error(24)), "generator_descriptors"),
+            #[cfg(unix)]
+            (
+                TransportError::Dns { host: "h".into(), source: io::Error::from_raw_os_error(24) },
+                "generator_descriptors",
+            ),
             (tls(of_tls()), "tls"),
             (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
             (tls(io::ErrorKind::ConnectionReset.into()), "reset"),

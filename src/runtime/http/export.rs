@@ -22,7 +22,8 @@ impl HttpClient for ExportClient {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
         let (head, body) = request.into_parts();
         let url = Url::parse(&head.uri.to_string())?;
-        let outgoing = Outgoing { method: head.method, url, headers: head.headers, body, discard: false };
+        let outgoing =
+            Outgoing { method: head.method, url, headers: head.headers, body: body.into(), discard: false };
         let mut progress = Progress::default();
         let received =
             tokio::time::timeout(TIMEOUT, self.transport.exchange(&outgoing, &mut progress)).await??;

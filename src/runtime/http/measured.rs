@@ -1,13 +1,16 @@
 //! One hop of a request on its way: whatever ends it, it is counted once and, in a traced iteration, has its span.
 
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::target::masked;
+use super::timings::Timings;
 use super::transport::{Outgoing, Progress};
 use crate::model::id::SpanId;
 use crate::model::phases::PhaseTimes;
-use crate::runtime::record::{RequestEnd, StepId, Taken};
+use crate::model::tags::Tags;
+use crate::runtime::record::{Origin, RequestEnd, StepId, Taken};
 use crate::runtime::scenario::{Current, Vu};
 use crate::runtime::telemetry::span::{RequestFacts, SpanRecord, What};
 use crate::runtime::telemetry::tracer::{new_span_id, traceparent};
@@ -18,6 +21,9 @@ pub(super) struct Measured<'v> {
     vu: &'v Vu,
     row: Option<StepId>,
     pub(super) name: Arc<str>,
+    method: http::Method,
+    /// The user's, and the request's own.
+    tags: (Rc<Tags>, Tags),
     place: Current,
     span: SpanId,
     started: Instant,
@@ -31,7 +37,13 @@ pub(super) struct Measured<'v> {
 }
 
 impl<'v> Measured<'v> {
-    pub(super) fn begin(vu: &'v Vu, method: &http::Method, template: &str, name: Option<&str>) -> Self {
+    pub(super) fn begin(
+        vu: &'v Vu,
+        method: &http::Method,
+        template: &str,
+        name: Option<&str>,
+        tags: &Tags,
+    ) -> Self {
         let (row, name) = match (vu.shard(), name) {
             (None, name) => (None, name.map_or_else(|| format!("{method} {template}").into(), Into::into)),
             (Some(shard), None) => {
@@ -51,6 +63,8 @@ impl<'v> Measured<'v> {
             vu,
             row,
             name,
+            method: method.clone(),
+            tags: (vu.tags(), tags.clone()),
             place,
             span: new_span_id(),
             started: clock::now(),
@@ -102,13 +116,17 @@ impl<'v> Measured<'v> {
         }
     }
 
+    fn origin(&self) -> Origin<'_> {
+        Origin { group: self.place.group.as_deref(), user: &self.tags.0, own: &self.tags.1 }
+    }
+
     /// Stops the clock: what follows is the generator's own work.
     pub(super) fn stop(&mut self) {
         self.stopped = Some(clock::now());
     }
 
-    /// Counts the request; how long it took.
-    pub(super) fn end(&mut self, end: &RequestEnd) -> Duration {
+    /// Counts the request; how long it took, and what of it which phase.
+    pub(super) fn end(&mut self, end: &RequestEnd) -> Timings {
         let ended = self.stopped.unwrap_or_else(clock::now);
         let taken = Taken {
             total: ended.saturating_duration_since(self.started),
@@ -117,13 +135,14 @@ impl<'v> Measured<'v> {
             bytes_sent: self.bytes_sent,
         };
         self.end_after(end, &taken);
-        taken.total
+        Timings::new(taken.phases, taken.total)
     }
 
     fn end_after(&mut self, end: &RequestEnd, taken: &Taken) {
         self.ended = true;
         if let (Some(shard), Some(row)) = (self.vu.shard(), self.row) {
-            shard.borrow_mut().request(self.vu.slot(), row, end, taken);
+            let origin = self.origin();
+            shard.borrow_mut().request(self.vu.slot(), row, &self.method, end, taken, origin);
         }
         let iteration = self.place.trace.as_ref().and_then(|trace| trace.facts.clone());
         let (Some(tracer), Some(mut facts), Some(iteration)) =
@@ -148,6 +167,7 @@ impl<'v> Measured<'v> {
             start_ns: self.start_ns,
             end_ns: self.start_ns + taken.total.as_nanos() as u64,
             what: What::Request(facts),
+            tags: self.vu.all_tags(self.origin()),
         });
     }
 }

@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::error::RequestError;
 use super::files::Files;
+use super::transport::Payload;
 use crate::sys;
 
 /// What a file is, where nothing else is said.
@@ -145,10 +146,10 @@ impl Upload {
         }
     }
 
-    pub(super) async fn body(&self, files: &Files) -> Result<Bytes, RequestError> {
+    pub(super) async fn body(&self, files: &Files) -> Result<Payload, RequestError> {
         match self {
-            Self::File(path) => read(files, path).await,
-            Self::Form { form, boundary } => Ok(form.body(boundary, files).await?.concat().into()),
+            Self::File(path) => Ok(read(files, path).await?.into()),
+            Self::Form { form, boundary } => Ok(Payload::of_pieces(form.body(boundary, files).await?)),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::response::Response;
 use super::sending::Ready;
 use super::status::StatusSet;
 use super::transport::Outgoing;
+use crate::model::tags::{self, Tags};
 use crate::runtime::error::Result;
 use crate::runtime::scenario::Vu;
 
@@ -40,6 +41,7 @@ pub struct Request<'v> {
     expected: Option<StatusSet>,
     max_redirects: Option<u32>,
     discard: Option<bool>,
+    tags: Tags,
     accept_compressed: bool,
     /// The first thing that could not be built; `send` says it.
     invalid: Option<Box<RequestError>>,
@@ -61,6 +63,7 @@ impl<'v> Request<'v> {
             expected: None,
             max_redirects: None,
             discard: None,
+            tags: Tags::default(),
             accept_compressed: vu.requests().accept_compressed,
             invalid: None,
         }
@@ -195,6 +198,19 @@ impl<'v> Request<'v> {
         self
     }
 
+    /// Gives this request's sample and span a tag, beside those of the scenario and the user. See
+    /// [`Scenario::tag`](crate::Scenario::tag).
+    pub fn tag(mut self, name: &str, value: impl Into<String>) -> Self {
+        match tags::check_name(name) {
+            Ok(()) => self.tags.set(name, value),
+            Err(why) => {
+                self.vu.note_misconfiguration(&why);
+                self.refuse("tag", why);
+            }
+        }
+        self
+    }
+
     /// Accepts a compressed response (`accept-encoding: gzip, deflate, br, zstd`) and decompresses its body, up to 64 MiB.
     ///
     /// The clock stops before the decompression, bytes are counted as they came, and the headers stay as they were. A
@@ -223,14 +239,16 @@ impl<'v> Request<'v> {
     ///
     /// When the request could not be built (a placeholder is missing, there is no base URL), or when no whole response
     /// came: refused, reset, timed out, cut short. Only the latter count as requests.
-    pub async fn send(self) -> Result<Response> {
-        self.ready()?.send().await
+    pub fn send(self) -> impl Future<Output = Result<Response>> + 'v {
+        // Before the future is made, so that it does not carry what only this needs.
+        let ready = self.ready();
+        async move { ready.map_err(|error| *error)?.send().await }
     }
 
     /// The request as it will be sent, or why it cannot be.
-    pub(super) fn ready(mut self) -> Result<Ready<'v>, RequestError> {
+    pub(super) fn ready(mut self) -> Result<Box<Ready<'v>>, Box<RequestError>> {
         if let Some(invalid) = self.invalid.take() {
-            return Err(*invalid);
+            return Err(invalid);
         }
         let url = self
             .vu
@@ -240,7 +258,8 @@ impl<'v> Request<'v> {
         let defaults = self.vu.requests();
         let discard = self.discard.unwrap_or(defaults.discard_bodies);
         let max_redirects = self.max_redirects.unwrap_or(defaults.max_redirects);
-        let Self { vu, method, template, name, mut headers, body, upload, timeout, expected, .. } = self;
+        let Self { vu, method, template, name, mut headers, body, upload, timeout, expected, tags, .. } =
+            self;
         let decompress = self.accept_compressed && !headers.contains_key(ACCEPT_ENCODING);
         if decompress {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(compression::ACCEPTED));
@@ -248,7 +267,18 @@ impl<'v> Request<'v> {
         if let Some(upload) = &upload {
             upload.announce(&mut headers);
         }
-        let outgoing = Outgoing { method, url, headers, body, discard };
-        Ok(Ready { vu, template, name, outgoing, upload, timeout, expected, max_redirects, decompress })
+        let outgoing = Outgoing { method, url, headers, body: body.into(), discard };
+        Ok(Box::new(Ready {
+            vu,
+            template,
+            name,
+            tags,
+            outgoing,
+            upload,
+            timeout,
+            expected,
+            max_redirects,
+            decompress,
+        }))
     }
 }

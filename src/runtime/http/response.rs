@@ -8,6 +8,7 @@ use url::Url;
 use super::error::RequestError;
 use super::jar;
 use super::status::StatusSet;
+use super::timings::Timings;
 use crate::runtime::error::Result;
 
 /// A response whose whole body has been read.
@@ -19,6 +20,7 @@ pub struct Response {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) discarded: bool,
+    pub(super) timings: Timings,
 }
 
 impl Response {
@@ -30,6 +32,11 @@ impl Response {
     /// Where the response came from: the URL of the last hop, where redirects were followed.
     pub fn url(&self) -> &str {
         self.url.as_str()
+    }
+
+    /// How long it took, and what of it which phase.
+    pub fn timings(&self) -> Timings {
+        self.timings
     }
 
     /// All headers.
@@ -143,6 +150,7 @@ mod tests {
             headers: HeaderMap::new(),
             body: Bytes::from_static(body),
             discarded: false,
+            timings: Timings::default(),
         }
     }
 

@@ -15,6 +15,7 @@ use super::status::StatusSet;
 use super::target::name_of;
 use super::transport::Outgoing;
 use super::transport::redirect::{self, Redirect};
+use crate::model::tags::Tags;
 use crate::runtime::error::Result;
 use crate::runtime::record::RequestEnd;
 use crate::runtime::scenario::Vu;
@@ -25,6 +26,7 @@ pub(super) struct Ready<'v> {
     pub(super) vu: &'v Vu,
     pub(super) template: String,
     pub(super) name: Option<String>,
+    pub(super) tags: Tags,
     pub(super) outgoing: Outgoing,
     /// What becomes the body, when it is not there yet.
     pub(super) upload: Option<Box<Upload>>,
@@ -42,50 +44,52 @@ impl Ready<'_> {
         (url.host_str().unwrap_or_default().to_owned(), url.port_or_known_default())
     }
 
-    pub(super) async fn send(self) -> Result<Response> {
-        let Self { vu, template, name, mut outgoing, upload, timeout, expected, max_redirects, decompress } =
-            self;
-        if let Some(upload) = upload {
+    /// Boxed, because it is large: what a future has as an argument is copied with it at each `await` that it is in.
+    pub(super) async fn send(mut self: Box<Self>) -> Result<Response> {
+        let vu = self.vu;
+        if let Some(upload) = self.upload.take() {
             // Boxed, because it is rare: every request would carry its room.
             let body = Box::pin(upload.body(vu.files())).await;
-            outgoing.body = body.inspect_err(|error| vu.note_misconfigured(error))?;
+            self.outgoing.body = body.inspect_err(|error| vu.note_misconfigured(error))?;
         }
-        let template = name_of(&template);
-        let method = outgoing.method.clone();
-        let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
-        let has_own_cookies = outgoing.headers.contains_key(COOKIE);
-        let mut left = timeout;
+        let method = self.outgoing.method.clone();
+        let has_own_cookies = self.outgoing.headers.contains_key(COOKIE);
+        let mut left = self.timeout;
         // Each hop of a redirect is a request like any other: counted in the same row, with a span of its own.
         let mut hop = 0;
         loop {
+            let Self { template, name, tags, outgoing, expected, max_redirects, decompress, .. } = &mut *self;
+            let template = name_of(template);
             if !has_own_cookies {
-                cookies::announce(vu, &mut outgoing);
+                cookies::announce(vu, outgoing);
             }
-            let mut measured = Measured::begin(vu, &method, template, name.as_deref());
-            if let Some(traceparent) = measured.announce(&outgoing, template, hop) {
+            let mut measured = Measured::begin(vu, &method, template, name.as_deref(), tags);
+            if let Some(traceparent) = measured.announce(outgoing, template, hop) {
                 let value = HeaderValue::try_from(traceparent).expect("hexadecimal digits and dashes");
                 outgoing.headers.insert(HeaderName::from_static("traceparent"), value);
             }
             // Pinned here, where it is made: handed over as a value it would be copied, and it is large.
             let ended = {
-                let exchange = pin!(vu.transport().exchange(&outgoing, &mut measured.progress));
+                let exchange = pin!(vu.transport().exchange(outgoing, &mut measured.progress));
                 vu.timer().within(left, exchange).await
             };
             let Some(ended) = ended else {
                 measured.end(&RequestEnd::Error { class: "timeout", timed_out: true });
-                return Err(RequestError::Timeout { step: measured.name.to_string(), after: timeout }.into());
+                return Err(
+                    RequestError::Timeout { step: measured.name.to_string(), after: self.timeout }.into()
+                );
             };
             let arrived = ended.and_then(|mut received| {
                 cookies::keep(vu, &outgoing.url, &received.headers);
                 let redirect = match max_redirects {
                     0 => Redirect::None,
-                    _ => redirect::follow(&mut outgoing, &received),
+                    _ => redirect::follow(outgoing, &received),
                 };
                 if redirect == Redirect::Followed {
-                    if hop >= max_redirects as usize {
-                        return Err(TransportError::TooManyRedirects { most: max_redirects });
+                    if hop >= *max_redirects as usize {
+                        return Err(TransportError::TooManyRedirects { most: *max_redirects });
                     }
-                } else if decompress && compression::is_encoded(&received.headers) {
+                } else if *decompress && compression::is_encoded(&received.headers) {
                     measured.stop();
                     received.body = compression::decoded(&received.headers, received.body)?;
                 }
@@ -98,13 +102,14 @@ impl Ready<'_> {
             })?;
             let status = received.status.as_u16();
             // What the author expects is the last status; a redirect that is followed did what it should.
+            let expected = expected.as_ref().unwrap_or(&vu.requests().expected);
             let expected = redirect == Redirect::Followed || expected.contains(status);
             measured.head(status, received.version);
             let bytes_received = received.body_bytes;
-            let took = measured.end(&RequestEnd::Response { status, expected, bytes_received });
+            let timings = measured.end(&RequestEnd::Response { status, expected, bytes_received });
             match redirect {
                 Redirect::Followed => {
-                    left = left.saturating_sub(took);
+                    left = left.saturating_sub(timings.total());
                     hop += 1;
                     continue;
                 }
@@ -114,11 +119,12 @@ impl Ready<'_> {
             return Ok(Response {
                 step: measured.name.clone(),
                 // No redirect was followed from here, so it is where this response came from.
-                url: outgoing.url,
+                url: self.outgoing.url,
                 status,
                 headers: received.headers,
                 body: received.body,
-                discarded: outgoing.discard,
+                discarded: self.outgoing.discard,
+                timings,
             });
         }
     }

@@ -1,9 +1,12 @@
 //! Where a request goes: templates, the base URL, and the hosts that load may be sent to.
 
+use std::net::IpAddr;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::error::RequestError;
+use crate::model::http::{HttpSettings, Resolve};
 use crate::model::redact;
 
 /// What stays as it is in a path segment or a query: RFC 3986's unreserved characters.
@@ -13,6 +16,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Target {
     base: Option<Url>,
+    allowed: Vec<String>,
+    resolve: Vec<Resolve>,
+    /// Everything goes to a socket of this machine.
+    is_local: bool,
 }
 
 impl Target {
@@ -32,7 +39,17 @@ impl Target {
                 Err(why) => Err(format!("base-url `{}` is no URL: {why}", redact::text(text))),
             })
             .transpose()?;
-        Ok(Self { base })
+        Ok(Self { base, ..Self::default() })
+    }
+
+    /// With what these settings say of where load may go, and where it does.
+    pub(crate) fn for_settings(self, settings: &HttpSettings) -> Self {
+        Self {
+            allowed: settings.allowed_hosts.iter().map(|host| bare(host).to_lowercase()).collect(),
+            resolve: settings.resolve.clone(),
+            is_local: settings.unix_socket.is_some(),
+            ..self
+        }
     }
 
     /// The URL of `template` with its placeholders filled in from `path` and with `query` appended.
@@ -68,18 +85,29 @@ impl Target {
         }
     }
 
-    /// Load goes to loopback addresses and to the base URL's host, nowhere else.
+    /// Load goes to loopback addresses, to the base URL's host, and to those that are allowed by name; nowhere else. A
+    /// name counts for the addresses that are given for it, and `localhost` for nothing else.
     pub(crate) fn may_receive(&self, url: &Url) -> bool {
-        let loopback = match url.host_str() {
-            Some("localhost") => true,
-            Some(host) => host
-                .trim_matches(['[', ']'])
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback()),
-            None => false,
+        let Some(host) = url.host_str() else { return false };
+        let given =
+            self.resolve.iter().find(|given| given.fits(host, url.port_or_known_default().unwrap_or(0)));
+        let is_here = match given {
+            Some(given) => given.addresses().iter().all(IpAddr::is_loopback),
+            None => is_loopback(host),
         };
-        loopback || self.base.as_ref().is_some_and(|base| base.host_str() == url.host_str())
+        let is_allowed = |host: &str| self.allowed.iter().any(|allowed| allowed == bare(host));
+        let is_base = || self.base.as_ref().is_some_and(|base| base.host_str() == Some(host));
+        self.is_local || is_here || is_allowed(host) || is_base() && !is_loopback(host)
     }
+}
+
+fn bare(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
+/// Whether a host is this machine by its very name.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || bare(host).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The URL of a path and query below a base. The base is not parsed again: this is done for every request.
@@ -197,6 +225,37 @@ mod tests {
         assert!(error.contains("base-url"), "{error}");
         assert!(Target::new(Some("ftp://x")).unwrap_err().contains("http and https"));
         assert!(Target::new(Some("nonsense")).unwrap_err().contains("nonsense"));
+    }
+
+    #[test]
+    fn load_goes_where_it_may_and_addresses_that_are_given_count_for_a_name() {
+        let settings = |resolve: &[&str], unix_socket: Option<&str>| HttpSettings {
+            allowed_hosts: vec!["Api.example".into(), "[2001:db8::1]".into()],
+            resolve: resolve.iter().map(|text| text.parse().unwrap()).collect(),
+            unix_socket: unix_socket.map(Into::into),
+            ..HttpSettings::default()
+        };
+        let here = ["other.example:80:127.0.0.1,::1"];
+        let away = ["localhost:80:192.0.2.1", "shop.example:80:192.0.2.1", "*:81:127.0.0.1,192.0.2.1"];
+        for (url, resolve, socket, may) in [
+            ("http://shop.example/", &[][..], None, true),
+            ("http://api.example:8080/", &[], None, true),
+            ("http://[2001:db8::1]/", &[], None, true),
+            ("http://[::1]/", &[], None, true),
+            ("http://other.example/", &[], None, false),
+            ("http://api.example.org/", &[], None, false),
+            ("http://other.example/", &here, None, true),
+            ("http://other.example:81/", &here, None, false),
+            ("http://localhost/", &away, None, false),
+            ("http://localhost:82/", &away, None, true),
+            ("http://127.0.0.1:81/", &away, None, false),
+            ("http://shop.example/", &away, None, true),
+            ("http://other.example/", &[], Some("/socket"), true),
+        ] {
+            let target = Target::new(Some("http://shop.example")).unwrap();
+            let target = target.for_settings(&settings(resolve, socket));
+            assert_eq!(target.url(url, &[], &[]).is_ok(), may, "{url}");
+        }
     }
 
     #[test]

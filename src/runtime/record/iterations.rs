@@ -2,32 +2,22 @@
 
 use std::time::Duration;
 
-use super::{Shard, WorkEnd};
-use crate::model::stats::{DropCause, FlowStats};
+use super::origin::{Origin, Sample, What};
+use super::requests::matching;
+use super::{ScenarioShard, Shard, WorkEnd};
+use crate::model::flow::FlowStats;
+use crate::model::stats::{DropCause, ScenarioStats, Series};
 
 impl Shard {
-    pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration) {
-        let stats = &mut self.scenarios[slot].stats;
-        match end {
-            WorkEnd::Interrupted => {
-                stats.interrupted_iterations += 1;
-                stats.interrupted_ns += took.as_nanos() as u64;
-                stats.iteration.record_censored(took);
-                return;
-            }
-            WorkEnd::Done => {}
-            WorkEnd::Failed(message) => {
-                stats.failed_iterations += 1;
-                stats.errors.add(message, 1);
-            }
-            WorkEnd::Panicked(message) => {
-                stats.failed_iterations += 1;
-                stats.panics += 1;
-                stats.errors.add(message, 1);
+    pub(crate) fn iteration(&mut self, slot: usize, end: &WorkEnd, took: Duration, origin: Origin<'_>) {
+        let ScenarioShard { stats, recording, .. } = &mut self.scenarios[slot];
+        count(stats, end, took);
+        let sample = Sample { origin, tags: &recording.tags, what: What::Plain };
+        for number in matching(&recording.iterations, &sample) {
+            if let Series::Iterations(stats) = stats.tagged.entry(number).or_insert_with(Series::iterations) {
+                count(stats, end, took);
             }
         }
-        stats.iterations += 1;
-        stats.iteration.record(took);
     }
 
     /// The same iteration once more, under the name of the flow of a mix that it was.
@@ -71,4 +61,27 @@ impl Shard {
         stats.iterations_seen += 1;
         stats.iterations_traced += u64::from(traced);
     }
+}
+
+fn count(stats: &mut ScenarioStats, end: &WorkEnd, took: Duration) {
+    match end {
+        WorkEnd::Interrupted => {
+            stats.interrupted_iterations += 1;
+            stats.interrupted_ns += took.as_nanos() as u64;
+            stats.iteration.record_censored(took);
+            return;
+        }
+        WorkEnd::Done => {}
+        WorkEnd::Failed(message) => {
+            stats.failed_iterations += 1;
+            stats.errors.add(message, 1);
+        }
+        WorkEnd::Panicked(message) => {
+            stats.failed_iterations += 1;
+            stats.panics += 1;
+            stats.errors.add(message, 1);
+        }
+    }
+    stats.iterations += 1;
+    stats.iteration.record(took);
 }

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{MOST_NAMES, OTHER, Shard};
+use super::{OTHER, Shard};
 use crate::model::stats::{StepKey, StepKind, StepStats};
 
 /// Which row of a scenario a sample belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StepId(usize);
+pub(crate) struct StepId(pub(super) usize);
 
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) key: StepKey,
     /// The key's name, to be shared with spans.
     name: Arc<str>,
+    /// Where it stands in its scenario.
+    pub(super) rank: u32,
     pub(super) stats: StepStats,
     pub(super) touched: bool,
 }
@@ -49,26 +51,22 @@ impl Shard {
         if let Some(id) = scenario.named.get(&key) {
             return (*id, scenario.steps[id.0].name.clone());
         }
-        if scenario.steps.len() >= MOST_NAMES && name != OTHER {
-            self.overflowed.get_or_insert_with(|| format!("the step `{name}`"));
-            return self.step(slot, kind, OTHER);
-        }
+        let rank = match scenario.recording.admit_step(kind, name) {
+            Some(rank) => rank,
+            None if name == OTHER => u32::MAX,
+            None => return self.step(slot, kind, OTHER),
+        };
         let id = StepId(scenario.steps.len());
         let shared: Arc<str> = name.into();
         let key_name = name.to_owned();
         scenario.steps.push(Step {
             key: StepKey { kind, name: key_name },
             name: shared.clone(),
+            rank,
             stats: StepStats::default(),
             touched: false,
         });
         scenario.named.insert(key, id);
         (id, shared)
-    }
-
-    pub(super) fn stats(&mut self, slot: usize, id: StepId) -> &mut StepStats {
-        let step = &mut self.scenarios[slot].steps[id.0];
-        step.touched = true;
-        &mut step.stats
     }
 }

@@ -12,12 +12,13 @@ use super::Vu;
 use super::flow::{Flow, Full, Plain, Setup, Teardown, UserSetup};
 use super::load::Extent;
 use super::measures::Measures;
+use crate::model::flow::FlowInfo;
 use crate::model::load::{DEFAULT_GRACE, LoadModel, Timing};
-use crate::model::plan::{FlowInfo, ReferencePlan, ScenarioInfo};
+use crate::model::plan::{ReferencePlan, ScenarioInfo};
 use crate::model::threshold::Threshold;
-use crate::runtime::data::{Data, Feeder, SharedBy};
+use crate::runtime::data::{Data, Feeder, SharedBy, UsersOfData};
 use crate::runtime::error::Result;
-use crate::runtime::http::RequestDefaults;
+use crate::runtime::http::{RequestDefaults, Site};
 
 /// What one user does in one iteration, under a name, with the load that it is put under and the thresholds that
 /// it has to keep.
@@ -37,6 +38,8 @@ pub struct Scenario {
     pub(crate) graceful_stop: Duration,
     pub(crate) graceful_ramp_down: Duration,
     pub(crate) requests: RequestDefaults,
+    /// What its users send requests to; settled before a run.
+    pub(crate) site: Arc<Site>,
     /// Feeders that are read before the load.
     pub(crate) data: Vec<Box<dyn Data>>,
     /// Of a mix.
@@ -189,6 +192,7 @@ impl Scenario {
             graceful_stop: DEFAULT_GRACE,
             graceful_ramp_down: DEFAULT_GRACE,
             requests: RequestDefaults::default(),
+            site: Arc::default(),
             data: Vec::new(),
             flows: Vec::new(),
             fault: None,
@@ -235,12 +239,9 @@ impl Scenario {
         self
     }
 
-    /// Whether nothing but its name, its code and its data has been said.
-    pub(super) fn has_only_its_flow(&self) -> bool {
-        let bare = Self::new(Cow::Owned(self.name.clone()), self.flow.clone());
-        (self.graceful_stop, self.graceful_ramp_down) == (bare.graceful_stop, bare.graceful_ramp_down)
-            && self.requests == bare.requests
-            && self.info() == bare.info()
+    /// At most `users` of it, and the feeders that they take rows from.
+    pub(crate) fn users_of_data(&self, users: u32) -> UsersOfData<'_> {
+        UsersOfData { scenario: &self.name, users, data: &self.data }
     }
 
     /// What the scenario says of itself, or what is wrong with it.
@@ -253,6 +254,7 @@ impl Scenario {
         if let Some(fault) = &self.fault {
             return Err(format!("scenario `{}`: {fault}", self.name));
         }
+        self.requests.http.settings().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         let load = self.model().map_err(|why| format!("scenario `{}`: {why}", self.name))?;
         if let Some(problem) = &self.measures.problem {
             return Err(format!("scenario `{}`: {problem}", self.name));

@@ -6,7 +6,7 @@ use super::builder::Scenario;
 use crate::model::load::{DEFAULT_MAX_DURATION, LoadModel, Open, Stage};
 
 /// What is said beside the load model, in whatever order.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Extent {
     open: Open,
     max_duration: Option<Duration>,

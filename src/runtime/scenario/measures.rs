@@ -11,7 +11,7 @@ use crate::model::threshold::is_built_in;
 const MOST_NAMES: usize = 500;
 
 /// The part of a scenario that is about its figures.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Measures {
     pub(super) thresholds: Vec<ThresholdText>,
     pub(super) declared: Declared,

@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 
 use super::flow::{Flow, Shared, UserState};
 use super::{Scenario, Vu};
-use crate::model::plan::FlowInfo;
+use crate::model::flow::FlowInfo;
 use crate::runtime::error::{Error, Result};
 
 /// How many iterations a cycle may have. All of it is laid out beforehand.
@@ -74,7 +74,10 @@ fn fault(flows: &[(u32, Scenario)]) -> Option<String> {
         if !seen.insert(name) {
             return Some(format!("two of its flows are called `{name}`; give each a name of its own"));
         }
-        if !flow.has_only_its_flow() {
+        if !flow.flows.is_empty() {
+            return Some(format!("the flow `{name}` is a mix itself; put its flows here in its place"));
+        }
+        if has_settings(flow) {
             let message = "has a load, thresholds or other settings of its own; give them to the mix";
             return Some(format!("the flow `{name}` {message}"));
         }
@@ -84,6 +87,31 @@ fn fault(flows: &[(u32, Scenario)]) -> Option<String> {
     (length > LONGEST_CYCLE).then(|| {
         format!("the weights of its flows add up to {length}; at most {LONGEST_CYCLE} can be kept exactly")
     })
+}
+
+/// Whether more than its name, its code and its data has been said.
+fn has_settings(scenario: &Scenario) -> bool {
+    let Scenario {
+        name,
+        flow,
+        load,
+        extent,
+        timing,
+        env,
+        reference,
+        graceful_stop,
+        graceful_ramp_down,
+        requests,
+        site: _,
+        data: _,
+        flows: _,
+        fault: _,
+        measures,
+    } = scenario;
+    let bare = Scenario::new(Cow::Owned(name.clone()), flow.clone());
+    (load, extent, timing, env) != (&bare.load, &bare.extent, &bare.timing, &bare.env)
+        || (reference, requests, measures) != (&bare.reference, &bare.requests, &bare.measures)
+        || (graceful_stop, graceful_ramp_down) != (&bare.graceful_stop, &bare.graceful_ramp_down)
 }
 
 /// The weights without what they have all in common.
@@ -219,6 +247,9 @@ mod tests {
             (vec![(1, plain().graceful_stop(secs(1)))], "the flow `a` has a load, thresholds or other"),
             (vec![(1, plain().keep_cookies())], "the flow `a` has a load, thresholds or other"),
             (vec![(1, plain().start_time(secs(1)))], "the flow `a` has a load, thresholds or other"),
+            (vec![(1, plain().env("A", "b"))], "the flow `a` has a load, thresholds or other"),
+            (vec![(1, plain().tag("a", "b"))], "the flow `a` has a load, thresholds or other"),
+            (vec![(1, mix("inner", [(1, plain())]))], "the flow `inner` is a mix itself"),
             (vec![(1, scenario("a b", nothing))], "in its mix, `a b` is no scenario name"),
             (vec![(1, mix("inner", []))], "in its mix, scenario `inner`: the mix has no flows"),
             (vec![(99_999, plain()), (2, scenario("b", nothing))], "add up to 100001; at most 100000"),

@@ -1,6 +1,7 @@
 //! What an author writes with: the scenario builder, the virtual user, checks and pauses.
 
 mod builder;
+mod figures;
 mod flow;
 mod limit;
 mod load;
@@ -13,11 +14,13 @@ pub(crate) mod user;
 mod vu;
 
 pub use builder::{Scenario, Stateful, scenario, stateful};
+pub use figures::{Counter, Gauge, Number, Rate, Trend, TrendValue};
 pub use limit::{Limit, limit};
 pub use mix::mix;
 pub use pause::Pause;
 pub use vu::Vu;
 
+pub(crate) use measures::Measures;
 pub(crate) use vu::{Current, RunFacts, VuParts};
 
 use std::time::Duration;

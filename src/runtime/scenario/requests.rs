@@ -1,9 +1,25 @@
 //! What a scenario says once for all of its requests.
 
 use super::Scenario;
-use crate::runtime::http::StatusSet;
+use crate::runtime::http::{HttpOptions, StatusSet};
 
 impl Scenario {
+    /// How the scenario's users connect and speak HTTP, in place of what was said before.
+    ///
+    /// ```
+    /// # use loadtest::prelude::*;
+    /// # use loadtest::HttpOptions;
+    /// # async fn flow(_: &Vu) -> Result { Ok(()) }
+    /// # let _ =
+    /// scenario("shop", flow).http(HttpOptions::new().http2_prior_knowledge().connect_timeout(secs(2)))
+    /// # ;
+    /// ```
+    #[must_use]
+    pub fn http(mut self, options: HttpOptions) -> Self {
+        self.requests.http = options;
+        self
+    }
+
     /// Which statuses are a success, for each request that says nothing else with
     /// [`Request::expected_status`](crate::Request::expected_status). 200 to 399 unless set.
     ///

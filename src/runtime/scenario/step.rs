@@ -2,14 +2,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use super::{Current, Vu};
 use crate::model::stats::StepKind;
+use crate::model::tags::Tags;
 use crate::runtime::error::Result;
-use crate::runtime::record::{StepId, WorkEnd};
+use crate::runtime::record::{Origin, StepId, WorkEnd};
 use crate::runtime::telemetry::author;
 use crate::runtime::telemetry::span::{SpanRecord, What};
 use crate::runtime::telemetry::tracer::new_span_id;
@@ -28,6 +30,7 @@ struct Running<'v> {
     vu: &'v Vu,
     id: Option<StepId>,
     name: Arc<str>,
+    tags: Rc<Tags>,
     outer: Current,
     inner: Current,
     context: Option<opentelemetry::Context>,
@@ -60,6 +63,7 @@ impl<'v> Running<'v> {
             vu,
             id,
             name,
+            tags: vu.tags(),
             outer,
             inner,
             started: clock::now(),
@@ -73,8 +77,10 @@ impl<'v> Running<'v> {
     fn end(&mut self, end: &WorkEnd) {
         self.ended = true;
         let took = clock::now().saturating_duration_since(self.started);
+        let own = Tags::default();
+        let origin = Origin { group: self.outer.group.as_deref(), user: &self.tags, own: &own };
         if let (Some(shard), Some(id)) = (self.vu.shard(), self.id) {
-            shard.borrow_mut().work(self.vu.slot(), id, end, took);
+            shard.borrow_mut().work(self.vu.slot(), id, end, took, origin);
         }
         let facts = self.outer.trace.as_ref().and_then(|trace| trace.facts.clone());
         if let (Some(tracer), Some(facts), Some(span)) = (self.vu.tracer(), facts, self.inner.parent) {
@@ -85,6 +91,7 @@ impl<'v> Running<'v> {
                 parent: self.outer.parent.or(root),
                 start_ns: self.start_ns,
                 end_ns: self.start_ns + took.as_nanos() as u64,
+                tags: self.vu.all_tags(origin),
                 what: What::Step {
                     name: self.name.clone(),
                     group: self.outer.group.clone(),

@@ -13,9 +13,10 @@ use super::flow::UserState;
 pub(crate) use super::flow::{Flow, Shared};
 use super::{Current, Vu, VuParts};
 use crate::model::stats::Phase;
+use crate::model::tags::Tags;
 use crate::runtime::engine::{Start, User};
 use crate::runtime::host::panics;
-use crate::runtime::record::WorkEnd;
+use crate::runtime::record::{Origin, WorkEnd};
 use crate::runtime::telemetry::author;
 use crate::runtime::telemetry::span::{SpanRecord, What};
 use crate::runtime::telemetry::tracer::IterationTrace;
@@ -117,9 +118,11 @@ impl<'v> Iteration<'v> {
         let flow = self.vu.take_flow();
         let now = clock::now();
         let took = now.saturating_duration_since(self.started);
+        let (tags, own) = (self.vu.tags(), Tags::default());
+        let origin = Origin { group: None, user: &tags, own: &own };
         if let Some(shard) = self.vu.shard() {
             let mut shard = shard.borrow_mut();
-            shard.iteration(self.vu.slot(), end, took);
+            shard.iteration(self.vu.slot(), end, took, origin);
             if let Some(scheduled) = self.scheduled {
                 shard.response(self.vu.slot(), end, now.saturating_duration_since(scheduled));
             }
@@ -137,6 +140,7 @@ impl<'v> Iteration<'v> {
             parent: None,
             start_ns: self.start_ns,
             end_ns: self.start_ns + took.as_nanos() as u64,
+            tags: self.vu.all_tags(origin),
             what: What::Iteration {
                 error: match end {
                     WorkEnd::Done => None,

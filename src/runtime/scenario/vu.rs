@@ -7,26 +7,30 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::Pause;
 use super::step::StepFuture;
 use crate::model::id::{SpanId, TracePrefix};
+use crate::model::tags::Tags;
 use crate::runtime::data::Seats;
 use crate::runtime::error::Result;
 use crate::runtime::http::{
-    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Target, Timer,
+    Batch, Cookies, Files, Jar, Request, RequestDefaults, RequestError, SharedFiles, Site, Target, Timer,
     Transport, reqwest_client,
 };
-use crate::runtime::record::Shard;
+use crate::runtime::record::{Origin, Shard};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, traceparent};
+use crate::sys::clock;
 
 /// What all users of a run have in common.
 #[derive(Debug)]
 pub(crate) struct RunFacts {
-    pub(crate) target: Target,
     pub(crate) env: BTreeMap<String, String>,
     /// The next of [`Vu::unique`]'s numbers.
     pub(crate) unique: AtomicU64,
+    /// What the times of gauges are counted from.
+    pub(crate) epoch: Instant,
     /// Requests outside of iterations say that they are not traced, so that services make no traces of their own.
     pub(crate) untraced: Option<TracePrefix>,
     /// What a request found wrong with the configuration that no load can mend: the run ends with it.
@@ -51,6 +55,7 @@ pub(crate) struct VuParts {
     pub(crate) scenario: usize,
     pub(crate) run: Arc<RunFacts>,
     pub(crate) requests: Arc<RequestDefaults>,
+    pub(crate) site: Arc<Site>,
     /// What the scenario's code says for [`Vu::env`].
     pub(crate) env: Arc<BTreeMap<String, String>>,
     /// `None` in setup and teardown, which are in no figure.
@@ -81,6 +86,8 @@ pub struct Vu {
     /// Which flow of a mix the iteration is.
     flow: RefCell<Option<Arc<str>>>,
     cookies: RefCell<Jar>,
+    /// The author's, for the rest of the iteration.
+    tags: RefCell<Rc<Tags>>,
     transport: Transport,
     timer: Timer,
     client: OnceCell<reqwest::Client>,
@@ -99,15 +106,16 @@ impl Vu {
     pub(crate) fn new(parts: VuParts) -> Self {
         Self {
             row: Cell::new(parts.slot),
-            parts,
             iteration: Cell::new(0),
             draws: Cell::new(0),
             current: RefCell::default(),
             flow: RefCell::default(),
             cookies: RefCell::default(),
-            transport: Transport::default(),
+            tags: RefCell::default(),
+            transport: parts.site.transport(parts.id),
             timer: Timer::default(),
             client: OnceCell::new(),
+            parts,
         }
     }
 
@@ -131,15 +139,6 @@ impl Vu {
     pub fn env(&self, key: &str) -> Option<String> {
         let VuParts { run, env, .. } = &self.parts;
         run.env.get(key).or_else(|| env.get(key)).cloned().or_else(|| crate::sys::env::var(key))
-    }
-
-    /// Counts whether something held. A failed check does not end the iteration; a threshold on `checks` can fail
-    /// the run. Gives `passed` back.
-    pub fn check(&self, name: &str, passed: bool) -> bool {
-        if let Some(shard) = &self.parts.shard {
-            shard.borrow_mut().check(self.slot(), name, passed);
-        }
-        passed
     }
 
     /// Thinks for a fixed time, or for one drawn from a range.
@@ -299,6 +298,11 @@ impl Vu {
     }
 
     /// Where samples go in the shard.
+    /// Nanoseconds of a clock that all users of the run share.
+    pub(crate) fn now_ns(&self) -> u64 {
+        clock::now().saturating_duration_since(self.parts.run.epoch).as_nanos() as u64
+    }
+
     pub(crate) fn slot(&self) -> usize {
         self.row.get()
     }
@@ -313,7 +317,7 @@ impl Vu {
     }
 
     pub(crate) fn target(&self) -> &Target {
-        &self.parts.run.target
+        &self.parts.site.target
     }
 
     pub(crate) fn files(&self) -> &Files {
@@ -357,7 +361,25 @@ impl Vu {
         self.flow.take()
     }
 
+    /// The tags that were set in this iteration.
+    pub(crate) fn tags(&self) -> Rc<Tags> {
+        self.tags.borrow().clone()
+    }
+
+    /// The tags of a sample, the scenario's among them.
+    pub(crate) fn all_tags(&self, origin: Origin<'_>) -> Tags {
+        self.shard().map(|shard| shard.borrow().tags(self.slot(), origin)).unwrap_or_default()
+    }
+
+    pub(crate) fn set_tag(&self, name: &str, value: String) {
+        Rc::make_mut(&mut self.tags.borrow_mut()).set(name, value);
+    }
+
     pub(crate) fn next_iteration(&self) {
+        let mut tags = self.tags.borrow_mut();
+        if !tags.is_empty() {
+            *tags = Rc::default();
+        }
         self.iteration.set(self.iteration.get() + 1);
     }
 }

@@ -82,7 +82,45 @@ fn headers(text: &str) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
-    use super::headers;
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    /// Answers one request on each connection, with these statuses in turn; in the end, the requests.
+    fn server(statuses: &'static [u16]) -> (String, std::thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+        let answer = move |status: &u16| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"spans") {
+                let mut some = [0; 1024];
+                let read = stream.read(&mut some).unwrap();
+                assert_ne!(read, 0, "the request was cut off");
+                request.extend_from_slice(&some[..read]);
+            }
+            let head = format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n");
+            stream.write_all(format!("{head}taken").as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        };
+        (url, std::thread::spawn(move || statuses.iter().map(answer).collect()))
+    }
+
+    #[test]
+    fn what_may_be_taken_later_is_sent_again_as_it_was_and_nothing_else_is() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (statuses, taken) in [(&[503, 200][..], true), (&[400], false), (&[429, 404], false)] {
+            let (url, answered) = server(statuses);
+            let delivery = Delivery::new(url, "TRACES");
+            let answer = runtime.block_on(delivery.send(&Bytes::from_static(b"spans")));
+            assert_eq!(answer.as_deref(), taken.then_some(&b"taken"[..]), "{statuses:?}");
+            for request in answered.join().unwrap() {
+                assert!(request.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{request}");
+                assert!(request.contains("content-type: application/x-protobuf\r\n"), "{request}");
+            }
+        }
+    }
 
     #[test]
     fn headers_are_read_as_the_specification_writes_them() {

@@ -15,6 +15,7 @@ use crate::model::id::{SpanId, TraceId};
 use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::model::secret::Secrets;
 use crate::model::semconv;
+use crate::model::tags::Tags;
 
 /// Sampled, and known not to be of another process.
 const FLAGS: u32 = 1 | SpanFlags::ContextHasIsRemoteMask as u32;
@@ -94,6 +95,7 @@ pub(super) fn span(into: &mut Vec<u8>, scratch: &mut Vec<u8>, span: &SpanRecord,
     fixed64(writer.bytes, 7, span.start_ns);
     fixed64(writer.bytes, 8, span.end_ns);
     writer.attributes(&span.iteration, &span.what);
+    writer.tags(&span.tags);
     if let What::Iteration { run_span, .. } = span.what {
         writer.link(run_span);
     }
@@ -176,6 +178,12 @@ impl Writer<'_> {
             if !time.is_zero() {
                 self.double(name, time.as_secs_f64() * 1e3);
             }
+        }
+    }
+
+    fn tags(&mut self, tags: &Tags) {
+        for (name, value) in tags.iter() {
+            self.text(&format!("{}{name}", semconv::TAG), value);
         }
     }
 
@@ -293,6 +301,7 @@ pub(super) mod tests {
             start_ns: 1 << 60,
             end_ns: 77,
             what,
+            tags: Tags::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use opentelemetry_proto::tonic::common::v1 as common;
 use opentelemetry_proto::tonic::metrics::v1 as otlp;
 
 use super::buffer::{Sample, Samples};
+use super::custom;
 use super::resource::{proto, text};
 use crate::model::latency::Latency;
 use crate::model::phases::HttpPhase;
@@ -62,6 +63,8 @@ impl Metrics {
                 metrics.step(&here, key, step, samples.into_values());
             }
         }
+        let mut all = metrics.into_metrics();
+        all.extend(custom::metrics(&self.scenarios, self.start_ns, now_ns));
         let scope = common::InstrumentationScope {
             name: "cargo-loadtest".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -72,7 +75,7 @@ impl Metrics {
                 resource: Some(self.resource.clone()),
                 scope_metrics: vec![otlp::ScopeMetrics {
                     scope: Some(scope),
-                    metrics: metrics.into_metrics(),
+                    metrics: all,
                     ..Default::default()
                 }],
                 ..Default::default()

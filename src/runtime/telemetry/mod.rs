@@ -2,6 +2,7 @@
 
 pub(crate) mod author;
 pub(crate) mod buffer;
+mod custom;
 mod deliver;
 mod encode;
 pub(crate) mod export;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::model::id::{SpanId, TraceId};
 use crate::model::phases::PhaseTimes;
 use crate::model::stats::Phase;
+use crate::model::tags::Tags;
 
 /// What all spans of an iteration have in common.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub(crate) struct SpanRecord {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) what: What,
+    /// The author's.
+    pub(crate) tags: Tags,
 }
 
 #[derive(Debug)]

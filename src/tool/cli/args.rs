@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::http_args::HttpArgs;
 use crate::model::duration;
 use crate::model::load::{Rate, Stage};
 use crate::model::plan::TracePolicy;
@@ -133,6 +134,8 @@ pub(super) struct SettingArgs {
     /// Forward nothing, whatever is configured
     #[arg(long)]
     no_otlp: bool,
+    #[command(flatten)]
+    http: HttpArgs,
 }
 
 #[derive(Debug, Args)]
@@ -347,6 +350,7 @@ impl SettingArgs {
             trace: self.trace,
             no_reference: self.no_reference,
             watch: self.watch.clone(),
+            http: self.http.flags(),
             otlp_endpoint: self.otlp_endpoint.clone(),
             no_otlp: self.no_otlp,
         }

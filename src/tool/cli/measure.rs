@@ -226,6 +226,7 @@ fn plan(
         trace_prefix: identity.trace_prefix,
         scenarios: binary.scenarios.iter().map(|info| info.name.clone()).collect(),
         base_url: session.base_url.clone(),
+        http: session.http.clone(),
         env: config.scenario_env()?,
         secrets: config.secrets(),
         overrides: config.overrides(),

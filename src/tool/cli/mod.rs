@@ -5,6 +5,7 @@ mod collect;
 mod config;
 mod console;
 mod find;
+mod http_args;
 mod list;
 mod measure;
 mod new;

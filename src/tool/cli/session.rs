@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use super::Invocation;
 use super::problem::Problem;
 use super::stop::Stopper;
+use crate::model::http::HttpPlan;
 use crate::model::id::{RunId, TracePrefix};
 use crate::model::plan::TracePolicy;
 use crate::model::verdict::Outcome;
@@ -48,6 +49,7 @@ pub(super) struct Session {
     /// Others than the services that were started here may send spans.
     pub(super) elsewhere: bool,
     pub(super) base_url: Option<String>,
+    pub(super) http: HttpPlan,
 }
 
 impl Session {
@@ -90,11 +92,12 @@ impl Session {
             .collect::<Result<Vec<_>, _>>()?;
         let data = folder.data().map_err(Problem::from)?;
         let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
-        let expand = |url: &config::Sourced<String>| {
+        let expand = |key: &str, text: &config::Sourced<String>| {
             placeholders
-                .expand(None, &url.value)
-                .map_err(|error| Problem::new(Outcome::Usage, format!("base-url ({}): {error}", url.source)))
+                .expand(None, &text.value)
+                .map_err(|error| Problem::new(Outcome::Usage, format!("{key} ({}): {error}", text.source)))
         };
+        let http = config.http.plan(&workspace.root, |path| expand("http.unix-socket", path))?;
         // Without the services there are no ports of theirs.
         let base_url = match &config.base_url {
             Some(url) if !with_services && url.value.contains("{service.") => {
@@ -105,7 +108,7 @@ impl Session {
                     ..Problem::new(Outcome::Usage, message)
                 });
             }
-            url => url.as_ref().map(expand).transpose()?,
+            url => url.as_ref().map(|url| expand("base-url", url)).transpose()?,
         };
         if !specs.is_empty() {
             let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
@@ -123,12 +126,12 @@ impl Session {
             secrets: config.secrets(),
         };
         let services = Services::start(&specs, &placeholders, &context).await?;
-        Ok(Self { receiver, services, elsewhere, base_url })
+        Ok(Self { receiver, services, elsewhere, base_url, http })
     }
 
     /// Ends the services, and then the receiver, so that their last spans are still counted.
     pub(super) async fn end(self, stopper: &Stopper) -> ReceiverCounts {
-        let Self { receiver, services, elsewhere: _, base_url: _ } = self;
+        let Self { receiver, services, .. } = self;
         services.stop().await;
         let so_far = receiver.counts();
         let flush = if stopper.wish().is_some() { FLUSH_WHEN_STOPPED } else { FLUSH };

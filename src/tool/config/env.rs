@@ -4,11 +4,13 @@ use percent_encoding::percent_decode_str;
 
 use super::Variables;
 use super::error::{ConfigError, nearest};
+use super::http::{HttpLayer, HttpLayers};
 use super::load::LoadSettings;
 use super::schema::{OtlpSettings, Settings};
 use super::source::Sourced;
 use super::value::{Value, Values};
 use crate::model::duration;
+use crate::model::http::KEYS;
 
 /// What the names of the tool's own variables begin with.
 pub(super) const PREFIX: &str = "LOADTEST_";
@@ -50,12 +52,16 @@ pub(super) fn profile(variables: &Variables) -> Option<Sourced<String>> {
     get(variables, PROFILE).map(|name| Sourced::env(name.to_owned(), PROFILE))
 }
 
+fn known() -> impl Iterator<Item = &'static str> {
+    KNOWN.into_iter().chain(KEYS.iter().map(|key| key.variable))
+}
+
 /// What `LOADTEST_*` says.
 pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
     if let Some(name) =
-        variables.keys().find(|name| name.starts_with(PREFIX) && !KNOWN.contains(&name.as_str()))
+        variables.keys().find(|name| name.starts_with(PREFIX) && !known().any(|known| known == *name))
     {
-        return Err(ConfigError::UnknownVariable { name: name.clone(), nearest: nearest(name, KNOWN) });
+        return Err(ConfigError::UnknownVariable { name: name.clone(), nearest: nearest(name, known()) });
     }
     let load = LoadSettings {
         vus: parsed(variables, VUS, number)?,
@@ -69,6 +75,7 @@ pub(super) fn settings(variables: &Variables) -> Result<Settings, ConfigError> {
     };
     load.check()?;
     let mut settings = Settings {
+        http: HttpLayers::of(HttpLayer::from_variables(variables)?, false),
         base_url: parsed(variables, BASE_URL, |text| Ok(text.to_owned()))?,
         trace: parsed(variables, TRACE, str::parse)?,
         watch: parsed(variables, WATCH, |text| text.split(',').map(|word| word.trim().parse()).collect())?,

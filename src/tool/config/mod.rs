@@ -5,6 +5,7 @@
 mod dotenv;
 mod env;
 mod error;
+mod http;
 mod load;
 mod outside;
 mod reader;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub(crate) use error::{ConfigError, nearest};
+pub(crate) use http::{HttpFlag, HttpLayers};
 pub(crate) use load::LoadSettings;
 pub(crate) use render::{render_json, render_text};
 pub(crate) use schema::{OtlpProtocol, ReferenceSettings};
@@ -32,6 +34,7 @@ use crate::model::plan::{ReferencePlan, TracePolicy};
 use crate::model::secret::Secrets;
 use crate::sys;
 use crate::tool::usage::Target;
+use http::HttpLayer;
 use reader::Document;
 use schema::{DEFAULT_PROFILE, FileSettings, OtlpSettings, Settings};
 use value::reveal_templates;
@@ -64,6 +67,7 @@ pub(crate) struct Flags {
     pub(crate) trace: Option<TracePolicy>,
     pub(crate) no_reference: bool,
     pub(crate) watch: Vec<Target>,
+    pub(crate) http: Vec<HttpFlag>,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) no_otlp: bool,
 }
@@ -85,6 +89,7 @@ pub(crate) struct Config {
     pub(crate) keep_runs: Sourced<usize>,
     /// Processes whose use of the host is told, beside the services and the generator.
     pub(crate) watch: Option<Sourced<Vec<Target>>>,
+    pub(crate) http: HttpLayers,
     pub(crate) reference: ReferenceSettings,
     /// Where else traces go.
     pub(crate) otlp_traces: Option<OtlpTarget>,
@@ -214,6 +219,7 @@ fn flag_settings(flags: &Flags) -> Result<Settings, ConfigError> {
         base_url: flags.base_url.clone().map(|it| Sourced::flag(it, "--base-url")),
         env: flags.env.iter().map(value).collect(),
         trace: flags.trace.map(|it| Sourced::flag(it, "--trace")),
+        http: HttpLayers::of(HttpLayer::from_flags(&flags.http)?, false),
         watch: (!flags.watch.is_empty()).then(|| Sourced::flag(flags.watch.clone(), "--watch")),
         seed: flags.seed.map(|it| Sourced::flag(it, "--seed")),
         load,
@@ -242,6 +248,7 @@ fn complete(
         seed: settings.seed,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
         watch: settings.watch,
+        http: settings.http,
         reference: settings.reference,
         services: settings
             .services

@@ -161,6 +161,11 @@ impl<'a> Field<'a> {
         Ok(Sourced::new(value, self.source()))
     }
 
+    pub(super) fn boolean(&self) -> Result<Sourced<bool>, ConfigError> {
+        let value = self.value.get_ref().as_bool().ok_or_else(|| self.wrong_type("true or false"))?;
+        Ok(Sourced::new(value, self.source()))
+    }
+
     pub(super) fn integer<T: TryFrom<u64>>(&self) -> Result<Sourced<T>, ConfigError> {
         let expected = "an integer";
         let integer = self.value.get_ref().as_integer().ok_or_else(|| self.wrong_type(expected))?;

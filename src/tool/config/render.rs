@@ -68,6 +68,9 @@ fn entries(config: &Config) -> Vec<Entry<'_>> {
     });
     list.optional("reference.iterations", config.reference.iterations.as_ref(), |count| (*count).into());
     list.optional("reference.at-most", config.reference.at_most.as_ref(), |it| duration_text(*it).into());
+    for (key, said) in config.http.entries() {
+        list.add(key, said, |text| text.as_str().into());
+    }
     if config.otlp_traces == config.otlp_metrics {
         list.target("otlp", config.otlp_traces.as_ref());
     } else {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::ConfigError;
+use super::http::{HttpLayer, HttpLayers};
 use super::load::LoadSettings;
 use super::reader::{Document, Field, Section};
 use super::service::{self, ServiceSettings, read_services};
@@ -32,6 +33,7 @@ pub(super) struct Settings {
     pub(super) keep_runs: Option<Sourced<usize>>,
     pub(super) watch: Option<Sourced<Vec<Target>>>,
     pub(super) reference: ReferenceSettings,
+    pub(super) http: HttpLayers,
     pub(super) otlp: OtlpSettings,
     /// What speaks of one signal only, and wins over `otlp` for it.
     pub(super) otlp_traces: OtlpSettings,
@@ -96,6 +98,7 @@ impl Settings {
         replace(&mut self.seed, upper.seed);
         replace(&mut self.keep_runs, upper.keep_runs);
         replace(&mut self.watch, upper.watch);
+        self.http.lay_over(upper.http);
         replace(&mut self.reference.iterations, upper.reference.iterations);
         replace(&mut self.reference.at_most, upper.reference.at_most);
         if upper.otlp.endpoint.is_some() {
@@ -179,6 +182,7 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
         seed: section.get("seed").map(|field| field.integer()).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
         watch: section.get("watch").map(|field| field.words(str::parse)).transpose()?,
+        http: HttpLayers::of(HttpLayer::read(section)?, layer == Layer::Base),
         otlp: section.get("otlp").map(read_otlp).transpose()?.unwrap_or_default(),
         ..Settings::default()
     };

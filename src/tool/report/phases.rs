@@ -6,7 +6,9 @@ use crate::model::summary::{PhaseMs, Summary};
 use crate::model::table::{self, Labels, ms};
 
 /// The percentiles that are shown, each in a line of its own.
-const SHOWN: [(&str, fn(&PhaseMs) -> f64); 2] = [("p50", |phase| phase.p50), ("p95", |phase| phase.p95)];
+const SHOWN: [(&str, Figure); 2] = [("p50", |phase| phase.p50), ("p95", |phase| phase.p95)];
+
+type Figure = fn(&PhaseMs) -> f64;
 
 /// A table of two lines a step, in milliseconds; nothing where there are no requests.
 pub(super) fn section(summary: &Summary, style: Style) -> String {

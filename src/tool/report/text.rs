@@ -47,6 +47,7 @@ pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     out.push_str(&thresholds(summary, style));
     out.push_str(&checks(summary, style));
     out.push_str(&flows(summary, style));
+    out.push_str(&metrics(summary, style));
     out.push_str(&errors(summary, style));
     out.push_str(&attribution::section(summary, style));
     out.push_str(&processes::section(summary, style));
@@ -140,6 +141,20 @@ fn flows(summary: &Summary, style: Style) -> String {
         }
     }
     titled("flows", style, &aligned(&rows))
+}
+
+fn metrics(summary: &Summary, style: Style) -> String {
+    let labels = Labels::of(summary);
+    let rows: Vec<_> = summary
+        .metrics
+        .iter()
+        .map(|metric| {
+            let name = labels.label(&metric.package, &metric.scenario, &metric.name);
+            let [kind, words] = metric.figures.cells();
+            (String::new(), vec![name, kind, words])
+        })
+        .collect();
+    titled("metrics", style, &aligned(&rows))
 }
 
 fn errors(summary: &Summary, style: Style) -> String {

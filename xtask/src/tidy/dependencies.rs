@@ -17,7 +17,7 @@ const FORBIDDEN: &[&str] = &["aws-lc-rs", "aws-lc-sys", "cmake", "native-tls", "
 
 /// Packages, name and version, that a scenario compiles for this library on Linux, procedural macros included. 138 when
 /// this was set: each more is paid by every user at every clean build, so raising it is a decision.
-const MAX_RUNTIME_PACKAGES: usize = 145;
+const MAX_RUNTIME_PACKAGES: usize = 150;
 
 /// The count is the same on every machine.
 const COUNTED_TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::run::execute;
 use super::server::Server;
 use crate::model::event::{Event, Failure, FailureKind, Finished, Warning};
+use crate::model::http::HttpPlan;
 use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
 use crate::model::load::LoadModel;
 use crate::model::plan::{ReferencePlan, RunPlan, TracePolicy};
@@ -18,7 +19,7 @@ use crate::model::stats::{Phase, RunStats, ScenarioStats, StepKey, StepKind};
 use crate::prelude::*;
 use crate::runtime::data::Seats;
 use crate::runtime::engine::StopFlag;
-use crate::runtime::http::Target;
+use crate::runtime::http::{Site, Target};
 use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer::{self, SpanSource};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
@@ -28,10 +29,12 @@ mod arrivals;
 mod batches;
 mod cookies;
 mod data;
+mod figures;
 mod mixes;
 mod pitfalls;
 mod requests;
 mod runs;
+mod sites;
 mod transfers;
 mod uploads;
 mod users;
@@ -65,6 +68,7 @@ fn plan(server: Option<&Server>, scenarios: &[Scenario]) -> RunPlan {
         base_url: server.map(Server::url),
         env: BTreeMap::from([("COLOUR".to_owned(), "red".to_owned())]),
         secrets: Secrets::default(),
+        http: HttpPlan::default(),
         overrides: BTreeMap::new(),
         reference: Some(ReferencePlan { iterations: 0, ..ReferencePlan::default() }),
         trace: TracePolicy::Off,

@@ -79,3 +79,29 @@ fn a_discarded_body_is_counted_and_not_kept_however_long_it_is() {
     let outcome = run(&server, scenario("s", flow).iterations_per_vu(1, 1));
     assert_eq!(outcome.load().checks.values().map(|check| check.passes).sum::<u64>(), 2);
 }
+
+#[test]
+fn a_response_knows_what_its_time_consists_of() {
+    let server = Server::start();
+    let flow = async |vu: &Vu| -> Result {
+        for kept in [false, true] {
+            let timings = vu.get("/delay/{ms}").path("ms", 40).send().await?.timings();
+            let connecting = timings.blocked() + timings.dns() + timings.connecting() + timings.tls();
+            vu.check("connects once", connecting.is_zero() == kept);
+            vu.check("waits", timings.waiting() >= millis(40));
+            let since_sent = timings.sending() + timings.waiting() + timings.receiving();
+            vu.check(
+                "adds up",
+                since_sent == timings.duration() && since_sent + connecting == timings.total(),
+            );
+        }
+        Ok(())
+    };
+    let outcome = run(&server, scenario("s", flow).iterations_per_vu(1, 1));
+    let checks = &outcome.load().checks;
+    assert_eq!(
+        checks.values().map(|check| (check.passes, check.fails)).collect::<Vec<_>>(),
+        [(2, 0); 3],
+        "{checks:?}"
+    );
+}

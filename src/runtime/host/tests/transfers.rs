@@ -134,11 +134,12 @@ fn traced_user(server: &Server) -> (Vu, IterationTrace, SpanSource) {
     };
     let now = crate::sys::clock::now();
     let tracer = Rc::new(Tracer::new(parts, Phase::Load, "s", 1, now).unwrap());
+    let site = Site { target: Target::new(Some(&server.url())).unwrap(), ..Site::default() };
     let facts = RunFacts {
-        target: Target::new(Some(&server.url())).unwrap(),
         env: BTreeMap::new(),
         unique: AtomicU64::new(0),
         untraced: None,
+        epoch: crate::sys::clock::now(),
         misconfiguration: OnceLock::new(),
         refused_redirect: OnceLock::new(),
         seed: 0,
@@ -150,8 +151,9 @@ fn traced_user(server: &Server) -> (Vu, IterationTrace, SpanSource) {
         slot: 0,
         scenario: 0,
         run: facts.into(),
-        env: Arc::default(),
         requests: Arc::default(),
+        site: Arc::new(site),
+        env: Arc::default(),
         shard: None,
         tracer: Some(tracer.clone()),
         files: Rc::default(),

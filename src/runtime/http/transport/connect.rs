@@ -1,7 +1,7 @@
 //! New connections: addresses, TCP, TLS, and the HTTP version that both ends speak.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,16 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 use super::http2;
 use super::progress::Progress;
 use super::tls;
 use super::wire::{Marks, Wire};
-use crate::model::http::HttpVersion;
+use crate::model::http::{HttpSettings, HttpVersion};
 use crate::runtime::http::error::TransportError;
 use crate::sys::clock;
 
@@ -37,76 +38,156 @@ pub(super) enum Channel {
     Http2(http2::Sender),
 }
 
-/// How connections are made.
+/// How connections are made: the same for all users of a scenario.
 #[derive(Debug, Default)]
-pub(super) struct Connector {
-    /// In place of what the platform trusts.
-    pub(super) trust: Option<Arc<ClientConfig>>,
-    pub(super) version: HttpVersion,
+pub(crate) struct Connector {
+    settings: HttpSettings,
+    /// In place of one that trusts what the platform trusts.
+    tls: Option<Arc<ClientConfig>>,
+    /// In place of the URL's host.
+    server_name: Option<ServerName<'static>>,
 }
 
 impl Connector {
-    /// Connects to the host of `url`: its addresses are tried in order, and the last one's error is told.
-    pub(super) async fn connect(
-        &self,
-        url: &Url,
-        progress: &mut Progress,
-    ) -> Result<Connection, TransportError> {
-        let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
-        let authority = HeaderValue::from_str(authority).map_err(|_| TransportError::Unsendable)?;
-        let mut clock = Laps::begin();
-        let addresses = addresses(url).await?;
-        let dns = if matches!(url.host(), Some(Host::Domain(_))) { clock.lap() } else { Duration::ZERO };
-        let stream = dial(url, addresses).await?;
-        let connecting = clock.lap();
-        let (channel, tls) = if url.scheme() == "https" {
-            let stream = self.secure(url, stream).await?;
-            let tls = clock.lap();
-            let agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            (
-                if self.speaks_http2(agreed) {
-                    http2_over(stream).await?
-                } else {
-                    http1_over(stream).await?
-                },
-                tls,
-            )
-        } else if self.speaks_http2(false) {
-            (http2_over(stream).await?, Duration::ZERO)
-        } else {
-            (http1_over(stream).await?, Duration::ZERO)
-        };
-        progress.connected(dns, connecting, tls);
-        progress.hand(clock.last);
-        Ok(Connection { channel, authority })
+    pub(in crate::runtime::http) fn new(
+        settings: HttpSettings,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, String> {
+        if cfg!(not(unix)) && settings.unix_socket.is_some() {
+            return Err("unix-socket: this system has no Unix sockets".into());
+        }
+        let server_name = settings.server_name.as_ref().map(|name| {
+            ServerName::try_from(name.clone()).map_err(|error| format!("server-name: `{name}`: {error}"))
+        });
+        Ok(Self { server_name: server_name.transpose()?, settings, tls })
     }
 
     /// Whether every connection takes requests beside each other.
     pub(super) fn knows_http2(&self) -> bool {
-        self.version == HttpVersion::Http2PriorKnowledge
+        self.version() == HttpVersion::Http2PriorKnowledge
     }
 
-    fn speaks_http2(&self, agreed: bool) -> bool {
-        match self.version {
-            HttpVersion::Negotiated => agreed,
+    /// Whether a connection is kept for the next request.
+    pub(super) fn keeps_connections(&self) -> bool {
+        self.settings.connection_reuse != Some(false)
+    }
+
+    /// Where the `n`-th user's connections come from; `None`: where the system lets them.
+    pub(super) fn source(&self, n: u64) -> Option<IpAddr> {
+        self.settings.source_ips.as_ref().map(|source| source.nth(n))
+    }
+
+    fn version(&self) -> HttpVersion {
+        self.settings.version.unwrap_or_default()
+    }
+
+    /// Connects to the host of `url`.
+    pub(super) async fn connect(
+        &self,
+        url: &Url,
+        source: Option<IpAddr>,
+        progress: &mut Progress,
+    ) -> Result<Connection, TransportError> {
+        let connecting = self.connect_in_time(url, source, progress);
+        match self.settings.connect_timeout {
+            None => connecting.await,
+            Some(at_most) => tokio::time::timeout(at_most, connecting)
+                .await
+                .unwrap_or(Err(TransportError::ConnectTimeout { after: at_most })),
+        }
+    }
+
+    async fn connect_in_time(
+        &self,
+        url: &Url,
+        source: Option<IpAddr>,
+        progress: &mut Progress,
+    ) -> Result<Connection, TransportError> {
+        let mut laps = Laps::begin();
+        #[cfg(unix)]
+        if let Some(path) = &self.settings.unix_socket {
+            let stream = tokio::net::UnixStream::connect(path)
+                .await
+                .map_err(|source| TransportError::Connect { address: path.display().to_string(), source })?;
+            let connecting = laps.lap();
+            return self.speak(stream, url, [Duration::ZERO, connecting], laps, progress).await;
+        }
+        let (addresses, is_looked_up) = self.addresses(url).await?;
+        let dns = if is_looked_up { laps.lap() } else { Duration::ZERO };
+        let stream = dial(url, &addresses, source).await?;
+        let connecting = laps.lap();
+        self.speak(stream, url, [dns, connecting], laps, progress).await
+    }
+
+    /// The addresses of the host, and whether they had to be looked up.
+    async fn addresses(&self, url: &Url) -> Result<(Vec<SocketAddr>, bool), TransportError> {
+        let port = url.port_or_known_default().unwrap_or_default();
+        let host = url.host_str().unwrap_or_default();
+        if let Some(given) = self.settings.resolve.iter().find(|given| given.fits(host, port)) {
+            let addresses = given.addresses().iter().map(|address| (*address, port).into());
+            return Ok((addresses.collect(), false));
+        }
+        match url.host() {
+            Some(Host::Ipv4(address)) => Ok((vec![(address, port).into()], false)),
+            Some(Host::Ipv6(address)) => Ok((vec![(address, port).into()], false)),
+            _ => match lookup_host((host, port)).await {
+                Ok(addresses) => Ok((addresses.collect(), true)),
+                Err(source) => Err(TransportError::Dns { host: host.to_owned(), source }),
+            },
+        }
+    }
+
+    /// Agrees with the server on TLS and a version of HTTP. `before` is how long DNS and connecting took.
+    async fn speak(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        url: &Url,
+        before: [Duration; 2],
+        mut laps: Laps,
+        progress: &mut Progress,
+    ) -> Result<Connection, TransportError> {
+        let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
+        let authority = HeaderValue::from_str(authority).map_err(|_| TransportError::Unsendable)?;
+        let mut tls = Duration::ZERO;
+        let channel = if url.scheme() == "https" {
+            let stream = self.secure(url, stream).await?;
+            tls = laps.lap();
+            let is_agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            if self.speaks_http2(is_agreed) { http2_over(stream).await? } else { http1_over(stream).await? }
+        } else if self.speaks_http2(false) {
+            http2_over(stream).await?
+        } else {
+            http1_over(stream).await?
+        };
+        progress.connected(before[0], before[1], tls);
+        progress.hand(laps.last);
+        Ok(Connection { channel, authority })
+    }
+
+    fn speaks_http2(&self, is_agreed: bool) -> bool {
+        match self.version() {
+            HttpVersion::Negotiated => is_agreed,
             HttpVersion::Http1 => false,
             HttpVersion::Http2PriorKnowledge => true,
         }
     }
 
-    async fn secure(
+    async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         url: &Url,
-        stream: TcpStream,
-    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, TransportError> {
+        stream: S,
+    ) -> Result<TlsStream<S>, TransportError> {
         let host = url.host_str().unwrap_or_default();
-        let config = match &self.trust {
+        let config = match &self.tls {
             Some(config) => config,
-            None => tls::shared().map_err(TransportError::Trust)?,
+            None => tls::usual(self.version()).map_err(TransportError::Trust)?,
         };
         let refused = |source| TransportError::Tls { host: host.to_owned(), source };
-        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
-            .map_err(|error| refused(io::Error::other(error)))?;
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+                .map_err(|error| refused(io::Error::other(error)))?,
+        };
         TlsConnector::from(config.clone()).connect(name, stream).await.map_err(refused)
     }
 }
@@ -129,23 +210,17 @@ impl Laps {
     }
 }
 
-async fn addresses(url: &Url) -> Result<Vec<SocketAddr>, TransportError> {
-    let port = url.port_or_known_default().unwrap_or_default();
-    let host = match url.host() {
-        Some(Host::Ipv4(address)) => return Ok(vec![(address, port).into()]),
-        Some(Host::Ipv6(address)) => return Ok(vec![(address, port).into()]),
-        host => host.map(|host| host.to_string()).unwrap_or_default(),
-    };
-    let found = lookup_host((host.as_str(), port)).await;
-    found.map(Iterator::collect).map_err(|source| TransportError::Dns { host, source })
-}
-
-async fn dial(url: &Url, addresses: Vec<SocketAddr>) -> Result<TcpStream, TransportError> {
+/// Tries the addresses in order; the last one's error is told.
+async fn dial(
+    url: &Url,
+    addresses: &[SocketAddr],
+    from: Option<IpAddr>,
+) -> Result<TcpStream, TransportError> {
     let mut last = None;
     for address in addresses {
-        match dial_one(address).await {
+        match dial_one(*address, from).await {
             Ok(stream) => return Ok(stream),
-            Err(source) => last = Some(TransportError::Connect { address, source }),
+            Err(error) => last = Some(error),
         }
     }
     Err(last.unwrap_or_else(|| TransportError::Dns {
@@ -154,9 +229,23 @@ async fn dial(url: &Url, addresses: Vec<SocketAddr>) -> Result<TcpStream, Transp
     }))
 }
 
-async fn dial_one(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
+async fn dial_one(address: SocketAddr, from: Option<IpAddr>) -> Result<TcpStream, TransportError> {
+    let failed = |source| TransportError::Connect { address: address.to_string(), source };
+    let stream = match from {
+        None => TcpStream::connect(address).await.map_err(failed)?,
+        Some(from) => {
+            let cannot = |source| TransportError::Source { address: from, source };
+            if from.is_ipv4() != address.is_ipv4() {
+                let other = format!("{} is not of the same family", address.ip());
+                return Err(cannot(io::Error::new(io::ErrorKind::AddrNotAvailable, other)));
+            }
+            let socket = if from.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+            let socket = socket.map_err(failed)?;
+            socket.bind((from, 0).into()).map_err(cannot)?;
+            socket.connect(address).await.map_err(failed)?
+        }
+    };
+    stream.set_nodelay(true).map_err(failed)?;
     Ok(stream)
 }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 
+use super::payload::Payload;
 use super::progress::Progress;
 use super::wire::Marks;
 use super::{Attempt, Failed};
@@ -15,12 +14,12 @@ use crate::runtime::http::error::TransportError;
 /// A connection that takes one request at a time.
 #[derive(Debug)]
 pub(super) struct Sender {
-    requests: SendRequest<Full<Bytes>>,
+    requests: SendRequest<Payload>,
     marks: Arc<Marks>,
 }
 
 impl Sender {
-    pub(super) fn new(requests: SendRequest<Full<Bytes>>, marks: Arc<Marks>) -> Self {
+    pub(super) fn new(requests: SendRequest<Payload>, marks: Arc<Marks>) -> Self {
         Self { requests, marks }
     }
 
@@ -36,11 +35,11 @@ impl Sender {
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn exchange(
         &mut self,
-        request: http::Request<Bytes>,
+        request: http::Request<Payload>,
         progress: &mut Progress,
     ) -> Attempt<Incoming> {
         self.marks.begin();
-        let sent = self.requests.try_send_request(request.map(Full::new)).await;
+        let sent = self.requests.try_send_request(request).await;
         sent.inspect(|_| progress.answer(self.marks.sent(), self.marks.answered())).map_err(|error| Failed {
             is_unsent: error.message().is_some() || !self.marks.is_touched(),
             is_unanswered: self.marks.answered().is_none(),

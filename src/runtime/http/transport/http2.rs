@@ -11,6 +11,7 @@ use h2::client::{Builder, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::payload::Payload;
 use super::progress::Progress;
 use super::{Attempt, Failed};
 use crate::runtime::http::error::TransportError;
@@ -61,7 +62,7 @@ impl Sender {
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn exchange(
         &mut self,
-        request: http::Request<Bytes>,
+        request: http::Request<Payload>,
         progress: &mut Progress,
     ) -> Attempt<RecvStream> {
         let (parts, body) = request.into_parts();
@@ -98,13 +99,20 @@ impl Sender {
 }
 
 /// Hands the body over as the server makes room for it; when it was all handed over, or not wanted any more.
-async fn send(mut stream: SendStream<Bytes>, mut body: Bytes) -> Instant {
-    while !body.is_empty() {
-        stream.reserve_capacity(body.len());
+async fn send(mut stream: SendStream<Bytes>, mut body: Payload) -> Instant {
+    let mut piece = Bytes::new();
+    loop {
+        if piece.is_empty() {
+            match body.next() {
+                Some(next) => piece = next,
+                None => break,
+            }
+        }
+        stream.reserve_capacity(piece.len());
         // What is wrong is said where the answer is waited for.
         let Some(Ok(room)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { break };
-        let part = body.split_to(room.min(body.len()));
-        let is_last = body.is_empty();
+        let part = piece.split_to(room.min(piece.len()));
+        let is_last = piece.is_empty() && body.is_empty();
         if !part.is_empty() && stream.send_data(part, is_last).is_err() {
             break;
         }

@@ -4,6 +4,7 @@ mod body;
 mod connect;
 mod http1;
 mod http2;
+mod payload;
 mod pool;
 mod progress;
 pub(super) mod redirect;
@@ -12,10 +13,13 @@ mod tests;
 mod tls;
 mod wire;
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use base64::Engine as _;
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
 use http::{Method, StatusCode, Uri, Version};
 use percent_encoding::percent_decode_str;
@@ -23,11 +27,14 @@ use url::{Position, Url};
 
 use super::error::TransportError;
 use body::Body;
-use connect::{Channel, Connection, Connector};
+use connect::{Channel, Connection};
 use pool::Pool;
 
 pub(super) use body::MOST_BODY;
+pub(super) use connect::Connector;
+pub(super) use payload::Payload;
 pub(super) use progress::Progress;
+pub(super) use tls::TlsConfigs;
 
 /// What requests call themselves.
 pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
@@ -48,7 +55,7 @@ pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     /// Whether the response's body is read without being kept.
     pub(super) discard: bool,
 }
@@ -84,10 +91,18 @@ struct Failed {
 #[derive(Debug, Default)]
 pub(crate) struct Transport {
     pool: Pool,
-    connector: Connector,
+    connector: Arc<Connector>,
+    /// Where its connections come from; `None`: where the system lets them.
+    source: Option<IpAddr>,
 }
 
 impl Transport {
+    /// The transport of the user with this number, from 1.
+    pub(crate) fn new(connector: Arc<Connector>, user: u64) -> Self {
+        let source = connector.source(user.saturating_sub(1));
+        Self { pool: Pool::default(), connector, source }
+    }
+
     /// Sends one request and reads one response. `progress` is of this request, and fresh.
     pub(super) async fn exchange(
         &self,
@@ -96,7 +111,7 @@ impl Transport {
     ) -> Result<Received, TransportError> {
         loop {
             let (mut connection, is_kept) = self.connection(&outgoing.url, progress).await?;
-            let request = request(outgoing, &connection)?;
+            let request = request(outgoing, &connection, self.connector.keeps_connections())?;
             let attempt = match &mut connection.channel {
                 Channel::Http1(sender) => {
                     sender.exchange(request, progress).await.map(|response| response.map(Body::Http1))
@@ -132,7 +147,7 @@ impl Transport {
             return Ok((connection, true));
         }
         // Where requests can go onto one connection, one of them connects, and the others wait for it.
-        let turn = self.pool.turn(url, self.connector.knows_http2());
+        let turn = self.pool.turn(url, self.connector.knows_http2() && self.connector.keeps_connections());
         let _turn = match &turn {
             Some(turn) => Some(turn.lock().await),
             None => None,
@@ -143,8 +158,10 @@ impl Transport {
             return Ok((connection, true));
         }
         // Boxed, because it is large and rare: every request would carry its room.
-        let connection = Box::pin(self.connector.connect(url, progress)).await?;
-        self.pool.share(url, &connection);
+        let connection = Box::pin(self.connector.connect(url, self.source, progress)).await?;
+        if self.connector.keeps_connections() {
+            self.pool.share(url, &connection);
+        }
         Ok((connection, false))
     }
 
@@ -178,7 +195,9 @@ impl Transport {
             let length = body.len() as u64;
             (body, length)
         };
-        self.pool.put(&outgoing.url, connection);
+        if self.connector.keeps_connections() {
+            self.pool.put(&outgoing.url, connection);
+        }
         let (status, version) = (head.status, head.version);
         Ok(Received { status, version, headers: head.headers, body, body_bytes })
     }
@@ -198,7 +217,11 @@ fn announced(headers: &HeaderMap) -> u64 {
 }
 
 /// The request as it goes onto this connection. The author's headers stand in for the usual ones.
-fn request(outgoing: &Outgoing, connection: &Connection) -> Result<http::Request<Bytes>, TransportError> {
+fn request(
+    outgoing: &Outgoing,
+    connection: &Connection,
+    is_kept: bool,
+) -> Result<http::Request<Payload>, TransportError> {
     let url = &outgoing.url;
     let mut headers = HeaderMap::with_capacity(outgoing.headers.len() + 5);
     let target = &url[Position::BeforePath..Position::AfterQuery];
@@ -209,6 +232,9 @@ fn request(outgoing: &Outgoing, connection: &Connection) -> Result<http::Request
         Uri::try_from(format!("{}://{authority}{target}", url.scheme()))
     } else {
         headers.insert(HOST, connection.authority.clone());
+        if !is_kept {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Uri::try_from(target)
     };
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));

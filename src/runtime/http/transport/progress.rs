@@ -78,19 +78,19 @@ impl Progress {
         let answered = self.answered.unwrap_or(ended).clamp(handed, ended);
         let sent = self.sent.unwrap_or(answered).clamp(handed, answered);
         let mut times = PhaseTimes::default();
-        let (mut before, mut left) = (Duration::ZERO, handed - began);
+        // What is left of the time before the request had its connection.
+        let mut left = handed.saturating_duration_since(began);
         for (phase, time) in
             [(HttpPhase::Dns, self.dns), (HttpPhase::Connecting, self.connecting), (HttpPhase::Tls, self.tls)]
         {
-            // A phase cannot be longer than what is left of the time, whatever the clock's grain is.
-            let time = time.min(left);
-            (before, left) = (before + time, left.saturating_sub(time));
-            times.set(phase, time);
+            // Cut off while it connects, it has no such phase yet.
+            times.set(phase, time.min(left));
+            left = left.saturating_sub(time);
         }
-        times.set(HttpPhase::Blocked, handed - began - before);
-        times.set(HttpPhase::Sending, sent - handed);
-        times.set(HttpPhase::Waiting, answered - sent);
-        times.set(HttpPhase::Receiving, ended - answered);
+        times.set(HttpPhase::Blocked, left);
+        times.set(HttpPhase::Sending, sent.saturating_duration_since(handed));
+        times.set(HttpPhase::Waiting, answered.saturating_duration_since(sent));
+        times.set(HttpPhase::Receiving, ended.saturating_duration_since(answered));
         times
     }
 }

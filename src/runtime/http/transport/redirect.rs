@@ -6,7 +6,7 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::{Outgoing, Received};
+use super::{Outgoing, Payload, Received};
 
 /// What another port or scheme of the host is not told.
 const SECRET: [http::HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
@@ -48,7 +48,7 @@ pub(in crate::runtime::http) fn follow(outgoing: &mut Outgoing, received: &Recei
     }
     if !keeps_method {
         outgoing.method = Method::GET;
-        outgoing.body.clear();
+        outgoing.body = Payload::default();
         for name in OF_BODY {
             outgoing.headers.remove(name);
         }
@@ -72,7 +72,7 @@ mod tests {
                 (AUTHORIZATION, HeaderValue::from_static("secret")),
                 (CONTENT_TYPE, HeaderValue::from_static("text/plain")),
             ]),
-            body: Bytes::from_static(b"body"),
+            body: Bytes::from_static(b"body").into(),
             discard: false,
         };
         let received = Received {

@@ -1,25 +1,102 @@
-//! The one TLS configuration of the process: made anew for each user it would cost milliseconds and 100 KiB.
+//! Configurations of TLS: made once for all users, because one takes milliseconds and 100 KiB.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// What is offered in the handshake, the preferred one first.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+use crate::model::http::{HttpSettings, HttpVersion};
+use crate::sys::file;
+
+/// The configurations of a run's scenarios beside the usual ones: one for each set of options.
+#[derive(Debug, Default)]
+pub(in crate::runtime::http) struct TlsConfigs {
+    made: Vec<(Options, Arc<ClientConfig>)>,
+}
+
+/// What a configuration depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Options {
+    version: HttpVersion,
+    is_insecure: bool,
+    ca_files: Vec<PathBuf>,
+    client_cert: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+}
+
+impl Options {
+    fn of(settings: &HttpSettings) -> Self {
+        Self {
+            version: settings.version.unwrap_or_default(),
+            is_insecure: settings.insecure == Some(true),
+            ca_files: settings.ca_files.clone(),
+            client_cert: settings.client_cert.clone(),
+            client_key: settings.client_key.clone(),
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        !self.is_insecure && self.ca_files.is_empty() && self.client_cert.is_none()
+    }
+
+    fn config(&self) -> Result<ClientConfig, String> {
+        let provider = provider();
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = if self.is_insecure {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        } else if self.ca_files.is_empty() {
+            builder.with_platform_verifier().map_err(|error| error.to_string())?
+        } else {
+            builder.with_root_certificates(roots(&self.ca_files)?)
+        };
+        let config = match &self.client_cert {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let chain = certificates("client-cert", path)?;
+                let key_path = self.client_key.as_ref().unwrap_or(path);
+                let key = PrivateKeyDer::from_pem_slice(&read("client-key", key_path)?)
+                    .map_err(|error| format!("client-key: {}: no key in PEM: {error}", key_path.display()))?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| format!("client-cert: {}: {error}", path.display()))?
+            }
+        };
+        Ok(finish(config, self.version))
+    }
+}
+
+impl TlsConfigs {
+    /// The configuration for these settings; `None`: what the platform trusts will do, and is looked at when it is needed.
+    pub(in crate::runtime::http) fn of(
+        &mut self,
+        settings: &HttpSettings,
+    ) -> Result<Option<Arc<ClientConfig>>, String> {
+        let options = Options::of(settings);
+        if options.is_usual() {
+            return Ok(None);
+        }
+        if let Some((_, config)) = self.made.iter().find(|(made, _)| *made == options) {
+            return Ok(Some(config.clone()));
+        }
+        let config = Arc::new(options.config()?);
+        self.made.push((options, config.clone()));
+        Ok(Some(config))
+    }
+}
 
 /// The configuration that trusts what the platform trusts.
-pub(super) fn shared() -> Result<&'static Arc<ClientConfig>, String> {
-    static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
-    let made = CONFIG.get_or_init(|| {
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .and_then(BuilderVerifierExt::with_platform_verifier)
-            .map_err(|error| error.to_string())?
-            .with_no_client_auth();
-        Ok(with_protocols(config))
-    });
+pub(super) fn usual(version: HttpVersion) -> Result<&'static Arc<ClientConfig>, String> {
+    static CONFIGS: [OnceLock<Result<Arc<ClientConfig>, String>>; 3] = [const { OnceLock::new() }; 3];
+    let options = Options::of(&HttpSettings { version: Some(version), ..HttpSettings::default() });
+    let made = CONFIGS[version as usize].get_or_init(|| options.config().map(Arc::new));
     made.as_ref().map_err(Clone::clone)
 }
 
@@ -27,7 +104,77 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-pub(super) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
-    config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
-    Arc::new(config)
+/// With what is offered in the handshake, the preferred first. No session is resumed: users that share a configuration
+/// would resume each other's, and connecting would look cheaper than it is for as many clients.
+pub(super) fn finish(mut config: ClientConfig, version: HttpVersion) -> ClientConfig {
+    let (first, second): (&[u8], &[u8]) = (b"h2", b"http/1.1");
+    config.alpn_protocols = match version {
+        HttpVersion::Negotiated => vec![first.to_vec(), second.to_vec()],
+        HttpVersion::Http1 => vec![second.to_vec()],
+        HttpVersion::Http2PriorKnowledge => vec![first.to_vec()],
+    };
+    config.resumption = Resumption::disabled();
+    config
+}
+
+fn roots(files: &[PathBuf]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for path in files {
+        for certificate in certificates("ca-files", path)? {
+            roots.add(certificate).map_err(|error| format!("ca-files: {}: {error}", path.display()))?;
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(setting, path)?).collect();
+    match found {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(format!("{setting}: {}: no certificate in PEM", path.display())),
+        Err(error) => Err(format!("{setting}: {}: {error}", path.display())),
+    }
+}
+
+fn read(setting: &str, path: &Path) -> Result<Vec<u8>, String> {
+    file::read(path).map_err(|error| format!("{setting}: cannot read {}: {error}", path.display()))
+}
+
+/// Takes any certificate for the server's.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }

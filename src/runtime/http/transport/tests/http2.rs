@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::http::HttpVersion;
 
 const DELAY: Duration = Duration::from_millis(40);
 
 fn knowing() -> Transport {
-    let connector = Connector { version: HttpVersion::Http2PriorKnowledge, ..Connector::default() };
-    Transport { connector, ..Transport::default() }
+    connecting(HttpSettings { version: Some(HttpVersion::Http2PriorKnowledge), ..HttpSettings::default() })
 }
 
 /// What a scripted server does about a request: given the connection, the stream, and whether it is the first one there.
@@ -248,11 +246,13 @@ async fn requests_beside_each_other_share_the_one_connection_that_is_made() {
 async fn bodies_longer_than_any_window_go_both_ways_and_no_header_of_the_connection_does() {
     let (address, _) = limited(100).await;
     let mut outgoing = request_to(Method::POST, &format!("http://{address}/"));
-    outgoing.body = (0..9_000_000_u32).map(|n| n as u8).collect::<Vec<_>>().into();
+    let body: Bytes = (0..9_000_000_u32).map(|n| n as u8).collect::<Vec<_>>().into();
+    outgoing.body =
+        Payload::of_pieces(vec![body.slice(..7), body.slice(7..4_000_000), body.slice(4_000_000..)]);
     outgoing.headers.insert("connection", HeaderValue::from_static("keep-alive"));
     outgoing.headers.insert(HOST, HeaderValue::from_static("shop.example"));
     let received = knowing().send(&outgoing).await.unwrap();
-    assert!(received.body == outgoing.body, "{} bytes", received.body.len());
+    assert!(received.body == body, "{} bytes", received.body.len());
     assert_eq!(
         (&received.headers["x-host"], &received.headers["x-connection"]),
         (&HeaderValue::from_static("shop.example"), &HeaderValue::from_static("None"))

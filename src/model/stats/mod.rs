@@ -1,24 +1,19 @@
 //! Counters and distributions: of an interval, or, merged, of a run.
 
+mod step;
+mod tally;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::step::{CheckStats, StepKey, StepKind, StepStats};
+pub(crate) use self::tally::ErrorTally;
 use super::custom::MetricStats;
 use super::event::Aborted;
+use super::flow::FlowStats;
 use super::latency::Latency;
-use super::phases::{HttpPhase, PhaseTimes, Phases};
-
-/// What kind of work a row measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum StepKind {
-    /// An HTTP request of the built-in client.
-    Request,
-    /// Any other work, timed by `vu.step`.
-    Step,
-}
 
 /// Which part of a scenario a sample belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,111 +55,10 @@ pub(crate) enum DropCause {
     Generator,
 }
 
-/// A row's name within its scenario.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct StepKey {
-    pub(crate) kind: StepKind,
-    pub(crate) name: String,
-}
-
-/// What is known of one step.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct StepStats {
-    /// Where the step stands in its scenario: the rank of its first appearance.
-    pub(crate) rank: u32,
-    /// Responses and transport errors; what was interrupted is apart.
-    pub(crate) count: u64,
-    /// Transport errors, 5xx, and statuses that the step does not expect; 429s are apart.
-    pub(crate) errors: u64,
-    /// Responses with the status 429.
-    pub(crate) rate_limited: u64,
-    /// Cut off by the end of the run.
-    pub(crate) interrupted: u64,
-    /// k6's `http_req_failed`: not 200 to 399 (or not what the request expects), or a transport error.
-    pub(crate) failed: u64,
-    /// Responses by status.
-    pub(crate) status: BTreeMap<u16, u64>,
-    /// Transport errors by class (`timeout`, `connect_refused`, …).
-    pub(crate) error_types: BTreeMap<String, u64>,
-    /// Send called to last body byte, of expected responses; what a timeout or the end cut off is censored.
-    #[serde(skip_serializing_if = "Latency::is_empty")]
-    pub(crate) latency: Latency,
-    /// First byte sent to last byte received, of the same requests. Requests only.
-    pub(crate) duration: Latency,
-    /// What the time of expected responses consists of.
-    #[serde(skip_serializing_if = "Phases::is_empty")]
-    pub(crate) phases: Phases,
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_received: u64,
-    /// Requests that were sent once more, because the connection was closed before an answer came.
-    pub(crate) retries: u64,
-    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
-    /// server and are in no other count; their classes are in `error_types`.
-    pub(crate) generator_errors: u64,
-}
-
-impl StepStats {
-    /// Takes the times of an expected response in.
-    pub(crate) fn respond(&mut self, total: Duration, phases: &PhaseTimes) {
-        self.latency.record(total);
-        self.duration.record(phases.duration());
-        self.phases.record(phases);
-    }
-
-    /// Takes in what was seen of a request that was cut off.
-    pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
-        self.latency.record_censored(total);
-        self.duration.record_censored(phases.duration());
-    }
-
-    /// How long the phase took, over the expected responses.
-    pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
-        self.phases.of(phase, self.duration.complete_count())
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        let untouched = self.count + self.interrupted + self.generator_errors == 0;
-        self.rank = if untouched { other.rank } else { self.rank.min(other.rank) };
-        self.count += other.count;
-        self.errors += other.errors;
-        self.rate_limited += other.rate_limited;
-        self.interrupted += other.interrupted;
-        self.failed += other.failed;
-        add(&mut self.status, &other.status);
-        add(&mut self.error_types, &other.error_types);
-        self.latency.merge(&other.latency);
-        self.duration.merge(&other.duration);
-        self.phases.merge(&other.phases);
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.retries += other.retries;
-        self.generator_errors += other.generator_errors;
-    }
-}
-
+/// Adds counts to counts.
 fn add<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
     for (key, count) in from {
         *into.entry(key.clone()).or_default() += count;
-    }
-}
-
-/// How often a check passed and failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CheckStats {
-    pub(crate) passes: u64,
-    pub(crate) fails: u64,
-}
-
-impl CheckStats {
-    pub(crate) fn add(&mut self, passed: bool) {
-        self.passes += u64::from(passed);
-        self.fails += u64::from(!passed);
-    }
-
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.passes += other.passes;
-        self.fails += other.fails;
     }
 }
 
@@ -180,6 +74,16 @@ pub(crate) enum Series {
 }
 
 impl Series {
+    /// Of requests or timed steps, before the first.
+    pub(crate) fn work() -> Self {
+        Self::Work(StepStats::default())
+    }
+
+    /// Of iterations, before the first.
+    pub(crate) fn iterations() -> Self {
+        Self::Iterations(Box::default())
+    }
+
     /// Two series of one number are of one kind: the thresholds number them.
     fn merge(&mut self, other: &Self) {
         match (self, other) {
@@ -190,52 +94,6 @@ impl Series {
             _ => {}
         }
     }
-}
-
-/// How many distinct error messages are kept word for word; the rest are counted together.
-pub(crate) const DISTINCT_ERRORS: usize = 20;
-
-/// The first distinct error messages and how often each came.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ErrorTally {
-    pub(crate) messages: Vec<(String, u64)>,
-    /// Errors whose message came after the first [`DISTINCT_ERRORS`].
-    pub(crate) other: u64,
-}
-
-impl ErrorTally {
-    pub(crate) fn add(&mut self, message: &str, count: u64) {
-        if let Some((_, known)) = self.messages.iter_mut().find(|(known, _)| known == message) {
-            *known += count;
-        } else if self.messages.len() < DISTINCT_ERRORS {
-            self.messages.push((message.to_owned(), count));
-        } else {
-            self.other += count;
-        }
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (message, count) in &other.messages {
-            self.add(message, *count);
-        }
-        self.other += other.other;
-    }
-
-    /// The message that came most often.
-    pub(crate) fn commonest(&self) -> Option<&str> {
-        self.messages.iter().max_by_key(|(_, count)| *count).map(|(message, _)| message.as_str())
-    }
-}
-
-/// What became of the iterations of one flow of a mix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FlowStats {
-    /// Ended: well, with an error, or by a panic.
-    pub(crate) iterations: u64,
-    pub(crate) failed_iterations: u64,
-    pub(crate) interrupted_iterations: u64,
 }
 
 /// A stretch of a phase's time, in nanoseconds from the phase's start.
@@ -353,10 +211,7 @@ impl ScenarioStats {
             self.steps.entry(key.clone()).or_default().merge(stats);
         }
         for (name, flow) in &other.flows {
-            let own = self.flows.entry(name.clone()).or_default();
-            own.iterations += flow.iterations;
-            own.failed_iterations += flow.failed_iterations;
-            own.interrupted_iterations += flow.interrupted_iterations;
+            self.flows.entry(name.clone()).or_default().merge(flow);
         }
         for (name, check) in &other.checks {
             let own = self.checks.entry(name.clone()).or_default();
@@ -541,18 +396,6 @@ mod tests {
         run.add(&of(&[("a", 1, 4), ("b", 2, 3), ("c", 6, 7)]));
         assert_eq!(run.load_time, seconds(4));
         assert_eq!([run.measured("a"), run.measured("b"), run.measured("c")], [3, 1, 1].map(seconds));
-    }
-
-    #[test]
-    fn only_the_first_distinct_messages_are_kept_and_none_is_lost() {
-        let mut tally = ErrorTally::default();
-        for n in 0..DISTINCT_ERRORS + 5 {
-            tally.add(&format!("error {n}"), 1);
-        }
-        tally.add("error 3", 9);
-        assert_eq!(tally.messages.len(), DISTINCT_ERRORS);
-        assert_eq!(tally.other, 5);
-        assert_eq!(tally.commonest(), Some("error 3"));
     }
 
     proptest::proptest! {
