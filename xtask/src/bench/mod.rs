@@ -225,7 +225,7 @@ impl Bench<'_> {
                     return Ok(None);
                 };
                 let sample = lateness::Sample::new(&server.arrivals()?, rate.into(), observed.lag_ms)
-                    .context("too few requests arrived to tell their rate")?;
+                    .context("too few requests arrived after the first second to tell how they keep a rate: ask for more seconds")?;
                 eprintln!("{sample:?}");
                 Ok(Some(sample))
             })?;

@@ -32,11 +32,17 @@ impl fmt::Display for Spread {
         if self.median.is_nan() {
             return f.write_str("–");
         }
-        write!(f, "{:.places$}", self.median)?;
+        let rounded = |value: f64| {
+            let text = format!("{value:.places$}");
+            // Next to nothing below zero is zero.
+            let is_zero = text.chars().all(|digit| matches!(digit, '-' | '0' | '.'));
+            if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+        };
+        f.write_str(&rounded(self.median))?;
         if self.least.to_bits() == self.most.to_bits() {
             return Ok(());
         }
-        write!(f, " ({:.places$} to {:.places$})", self.least, self.most)
+        write!(f, " ({} to {})", rounded(self.least), rounded(self.most))
     }
 }
 
@@ -124,6 +130,7 @@ mod tests {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]).to_string(), "2.00 (1.00 to 3.00)");
         assert_eq!(format!("{:.0}", Spread::of([3.0, 1.0])), "2 (1 to 3)");
         assert_eq!(Spread::of([1.5]).to_string(), "1.50");
+        assert_eq!(Spread::of([-0.001, -0.5]).to_string(), "-0.25 (-0.50 to 0.00)");
         assert_eq!(Spread::of([]).to_string(), "–");
     }
 
