@@ -24,7 +24,7 @@ pub(crate) use seats::{Seats, UsersOfData};
 
 /// Rows of test data, shared by all users of a binary.
 ///
-/// Made by [`csv`], [`json`] or [`rows`], usually as a `static`: nothing is read before a run begins, and then
+/// Made by [`csv()`], [`json`] or [`rows`], usually as a `static`: nothing is read before a run begins, and then
 /// once. A relative path starts at the folder of the scenario's package.
 ///
 /// A scenario that names the feeder with [`Scenario::data`](crate::Scenario::data) has it read and checked before any
