@@ -37,6 +37,7 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/scenarios.md")]
+#[doc = include_str!("../docs/from-k6.md")]
 mod pages {}
 
 #[doc(hidden)]

@@ -35,6 +35,9 @@ impl Step {
     }
 }
 
+/// The example whose load tests run, too: they take seconds. Those of the blog are `cargo xtask demo`.
+const UNDER_LOAD: &str = "k6-style";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -102,14 +105,27 @@ fn example_workspace(root: &Path, example: &Path) -> Vec<Step> {
         cargo_step(&format!("{name}: {step}"), example, arguments)
     };
     let (deny_root, deny_example) = (root.to_owned(), example.to_owned());
+    let (load_root, load_example) = (root.to_owned(), example.to_owned());
     let (test_root, test_example) = (root.to_owned(), example.to_owned());
-    vec![
+    let mut steps = vec![
         cargo("lockfile", &["fetch", "--locked"]),
         cargo("fmt", &["fmt", "--all", "--check"]),
         cargo("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         Step::new(format!("{name}: deny"), move || deny(&deny_root, &deny_example)),
         Step::new(format!("{name}: tests"), move || tests(&test_root, &test_example)),
-    ]
+    ];
+    if example.ends_with(UNDER_LOAD) {
+        steps.push(Step::new(format!("{name}: load"), move || Ok(load(&load_root, &load_example))));
+    }
+    steps
+}
+
+/// `cargo loadtest` as it is here, in an example.
+fn load(root: &Path, example: &Path) -> Command {
+    let mut command = process::cargo(example);
+    command.args(["run", "--quiet", "--package", "cargo-loadtest", "--manifest-path"]);
+    command.arg(root.join("Cargo.toml")).args(["--", "loadtest", "--locked"]);
+    command
 }
 
 fn cargo_step(name: &str, folder: &Path, arguments: &'static [&'static str]) -> Step {

@@ -134,7 +134,7 @@ impl Vu {
         self.parts.run.unique.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The value of `key` as given with `-e KEY=VALUE` or in `loadtest.toml`, else with
+    /// The value of `key` as given with `-e KEY=VALUE`, in `loadtest.toml` or in a `.env` file, else with
     /// [`Scenario::env`](crate::Scenario::env), else of this process's environment.
     pub fn env(&self, key: &str) -> Option<String> {
         let VuParts { run, env, .. } = &self.parts;
