@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::event::Warning;
+use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS};
 use super::latency::Latency;
 use super::stats::{DropCause, RunStats, ScenarioStats};
 use super::summarise::BinaryRun;
@@ -44,16 +45,16 @@ const LOOP_LAG_NOISE: Duration = Duration::from_millis(10);
 /// Classes of errors that are the generator's own, and what to do about each.
 const OWN_ERRORS: [(&str, &str, &str, &str); 2] = [
     (
-        "generator_descriptors",
+        GENERATOR_DESCRIPTORS,
         "generator-descriptors",
         "the generator had no file descriptors left",
         "raise the limit (`ulimit -n`), or use fewer virtual users",
     ),
     (
-        "generator_address",
+        GENERATOR_ADDRESS,
         "generator-address",
         "the generator had no local address or port left",
-        "use more source addresses, let users keep their connections, or widen net.ipv4.ip_local_port_range",
+        "use more source addresses (--source-ip), let users keep their connections, or widen net.ipv4.ip_local_port_range",
     ),
 ];
 

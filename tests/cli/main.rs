@@ -5,6 +5,7 @@
 mod adding_up;
 mod arrivals;
 mod commands;
+mod connections;
 mod counts;
 mod discovery;
 mod errors;

@@ -137,7 +137,8 @@ impl Prepared {
             tell(event);
         };
         let users = scenarios.iter().map(|(_, load)| u64::from(load.vus_max())).sum();
-        for doubt in preflight::check(preflight::Wanted { users, sources: 1 }) {
+        let sources = scenarios.iter().map(|(scenario, _)| scenario.site.sources()).min().unwrap_or(1);
+        for doubt in preflight::check(preflight::Wanted { users, sources }) {
             tell(Event::Warning(doubt));
         }
         warnings.into_iter().for_each(|warning| tell(Event::Warning(warning)));

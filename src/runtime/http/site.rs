@@ -20,6 +20,11 @@ impl Site {
     pub(crate) fn transport(&self, user: u64) -> Transport {
         Transport::new(self.connector.clone(), user)
     }
+
+    /// How many source addresses its users have.
+    pub(crate) fn sources(&self) -> u64 {
+        self.connector.sources()
+    }
 }
 
 /// Makes the sites of a run's scenarios, which share what costs much to make.

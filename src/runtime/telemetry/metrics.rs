@@ -339,6 +339,8 @@ fn exponential(latency: &Latency) -> (i32, u64, otlp::exponential_histogram_data
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::phases::PhaseTimes;
+    use crate::model::stats::StepStats;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -391,6 +393,31 @@ mod tests {
             };
             assert_eq!(*attributes, expected, "{name}");
         }
+    }
+
+    #[test]
+    fn phases_are_told_with_the_zeros_of_requests_that_had_none() {
+        let mut stats = StepStats { retries: 3, ..StepStats::default() };
+        let mut phases = PhaseTimes::default();
+        phases.set(HttpPhase::Waiting, Duration::from_millis(5));
+        stats.respond(Duration::from_millis(5), &phases);
+        phases.set(HttpPhase::Tls, Duration::from_millis(20));
+        stats.respond(Duration::from_millis(25), &phases);
+        let mut points = Points::default();
+        let key = StepKey { kind: StepKind::Request, name: "GET /".into() };
+        points.step(&[], &key, &stats, std::iter::empty());
+        let told: Vec<_> = points
+            .phases
+            .iter()
+            .map(|point| (point.attributes[1].clone(), point.count, point.zero_count, point.sum.unwrap()))
+            .collect();
+        let phase = |name| text(semconv::HTTP_PHASE, name);
+        assert_eq!(told, [(phase("tls"), 2, 1, 0.02), (phase("waiting"), 2, 0, 0.01)]);
+        assert_eq!((points.sent_duration[0].count, points.sent_duration[0].sum), (2, Some(0.01)));
+        let otlp::number_data_point::Value::AsInt(retries) = points.retries[0].value.unwrap() else {
+            panic!()
+        };
+        assert_eq!(retries, 3);
     }
 
     #[test]

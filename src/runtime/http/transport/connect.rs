@@ -77,6 +77,12 @@ impl Connector {
         self.settings.source_ips.as_ref().map(|source| source.nth(n))
     }
 
+    /// How many addresses connections come from; where the system chooses, it has one for each target.
+    pub(in crate::runtime::http) fn sources(&self) -> u64 {
+        let given = self.settings.source_ips.as_ref();
+        given.map_or(1, |source| u64::try_from(source.count()).unwrap_or(u64::MAX))
+    }
+
     fn version(&self) -> HttpVersion {
         self.settings.version.unwrap_or_default()
     }
