@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -150,6 +150,12 @@ impl Bench {
         Rc::new(Self { waiting: RefCell::default(), pool, worker })
     }
 
+    /// A user that has been set up waits, and is free.
+    fn sit(&self, user: &Rc<Control>) {
+        self.waiting.borrow_mut().push_back(user.clone());
+        self.pool.join(self.worker);
+    }
+
     /// The next user, if one waits.
     pub(super) fn next(&self) -> Option<Rc<Control>> {
         self.waiting.borrow_mut().pop_front()
@@ -210,6 +216,10 @@ pub(super) async fn live(
         () = control.until(|state| state == State::Over) => false,
         ended = setup => {
             let is_set_up = ended.is_ok();
+            if let Some(bench) = home.bench.as_ref().filter(|_| is_set_up) {
+                // First: whoever hears that the user is there counts on it, and gives the next its number.
+                bench.sit(&control);
+            }
             prepared(ended);
             is_set_up
         }
@@ -242,10 +252,8 @@ async fn work(user: &mut dyn User, home: &Home, control: &Control) {
     }
 }
 
-/// One iteration for each arrival, until the user is over.
+/// One iteration for each arrival, until the user, which sits on the bench, is over.
 async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Control>) {
-    bench.waiting.borrow_mut().push_back(control.clone());
-    bench.pool.join(bench.worker);
     loop {
         control.until(|state| state != State::Waiting).await;
         let is_over = || control.state.get() == State::Over;
@@ -315,4 +323,61 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     }
     home.shard.borrow_mut().user_ended(row, clock::now());
     exhausted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+    use crate::model::tags::Tags;
+    use crate::runtime::record::Recording;
+    use futures_util::future::LocalBoxFuture;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    /// Does in an iteration what it is told.
+    struct Told<F>(F);
+
+    impl<Work: Future<Output = ()> + 'static, F: FnMut() -> Work> User for Told<F> {
+        fn prepare(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn iterate(&mut self, _: Start) -> LocalBoxFuture<'_, ()> {
+            Box::pin((self.0)())
+        }
+    }
+
+    fn home(pot: Pot) -> Home {
+        let recording = Arc::new(Recording::new(&sample::infos()[0], Tags::default(), 10));
+        Home {
+            rows: Rows { load: 0, warm_up: 0, warm_until: Rc::default() },
+            shard: Rc::new(RefCell::new(Shard::new([recording].into_iter(), clock::now()))),
+            bench: pot.pool().map(|pool| Bench::new(pool.clone(), 0)),
+            pot,
+            setups: Rc::new(Semaphore::new(1)),
+            idle: Rc::default(),
+        }
+    }
+
+    fn on_a_thread_of_its_own(test: impl Future<Output = ()>) {
+        Builder::new_current_thread().build_local(LocalOptions::default()).unwrap().block_on(test);
+    }
+
+    #[test]
+    fn a_further_user_is_counted_before_the_next_gets_its_number() {
+        on_a_thread_of_its_own(async {
+            let pool = Arc::new(Pool::new(1, 3));
+            assert_eq!(pool.grow(), Some(0));
+            let (of_user, control) = (pool.clone(), Control::new());
+            let ends = control.clone();
+            let prepared = move |_| {
+                of_user.grown();
+                assert_eq!(of_user.grow(), Some(1));
+                ends.end();
+            };
+            let user = Box::new(Told(std::future::pending::<()>));
+            live(user, home(Pot::Arrivals(pool)), control.clone(), prepared).await;
+            assert!(control.is_finished());
+        });
+    }
 }
