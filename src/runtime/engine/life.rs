@@ -58,6 +58,8 @@ enum State {
     Retiring(u32),
     /// Waits again at once: its iteration is cut off.
     Cutting,
+    /// Goes on once its iteration is cut off.
+    Restarting,
     /// Its iteration is cut off, and there will be no other.
     Over,
 }
@@ -85,11 +87,16 @@ impl Control {
         })
     }
 
-    /// The user begins, or goes on where it was about to retire.
+    /// The user begins, or goes on where it was about to retire; an iteration that is to be cut off is so first.
     pub(super) fn start(&self) {
-        if matches!(self.state.get(), State::Waiting | State::Retiring(_)) && !self.finished.get() {
+        let state = match self.state.get() {
+            State::Waiting | State::Retiring(_) => State::Running,
+            State::Cutting => State::Restarting,
+            State::Running | State::Restarting | State::Over => return,
+        };
+        if !self.finished.get() {
             self.busy.set(true);
-            self.set(State::Running);
+            self.set(state);
         }
     }
 
@@ -100,8 +107,10 @@ impl Control {
     }
 
     pub(super) fn retire(&self, turn: u32) {
-        if self.state.get() == State::Running {
-            self.set(State::Retiring(turn));
+        match self.state.get() {
+            State::Running => self.set(State::Retiring(turn)),
+            State::Restarting => self.set(State::Cutting),
+            State::Waiting | State::Retiring(_) | State::Cutting | State::Over => {}
         }
     }
 
@@ -246,6 +255,10 @@ async fn work(user: &mut dyn User, home: &Home, control: &Control) {
         if exhausted || control.state.get() == State::Over {
             return;
         }
+        if control.state.get() == State::Restarting {
+            control.state.set(State::Running);
+            continue;
+        }
         control.state.set(State::Waiting);
         control.busy.set(false);
         home.idle.notify_one();
@@ -289,7 +302,9 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     let mut row = home.rows.start(None).row;
     home.shard.borrow_mut().user_started(row, clock::now());
     // One wait for all iterations: to begin it anew takes a lock.
-    let mut cut = pin!(control.until(|state| matches!(state, State::Cutting | State::Over)));
+    let mut cut = pin!(control.until(|state| {
+        matches!(state, State::Cutting | State::Restarting | State::Over)
+    }));
     while control.state.get() == State::Running {
         exhausted = !home.pot.take(*begun);
         if exhausted {
@@ -378,6 +393,37 @@ mod tests {
             let user = Box::new(Told(std::future::pending::<()>));
             live(user, home(Pot::Arrivals(pool)), control.clone(), prepared).await;
             assert!(control.is_finished());
+        });
+    }
+
+    #[test]
+    fn a_user_that_is_started_while_it_is_cut_off_goes_on() {
+        on_a_thread_of_its_own(async {
+            let begun = Rc::new(Cell::new(0));
+            let count = begun.clone();
+            let user = Told(move || {
+                count.set(count.get() + 1);
+                std::future::pending()
+            });
+            let control = Control::new();
+            let life = live(Box::new(user), home(Pot::Unlimited), control.clone(), |_| {});
+            let life = tokio::task::spawn_local(life);
+            let begun_after = async |acts: &[&dyn Fn(&Control)]| {
+                acts.iter().for_each(|act| act(&control));
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                (begun.get(), control.is_busy())
+            };
+            let (start, cut) = (&Control::start, &|user: &Control| user.cut(1));
+            let retire = &|user: &Control| user.retire(1);
+            assert_eq!(begun_after(&[start]).await, (1, true));
+            assert_eq!(begun_after(&[retire, cut, start]).await, (2, true));
+            assert_eq!(begun_after(&[retire, cut, start, retire]).await, (2, false));
+            assert_eq!(begun_after(&[start]).await, (3, true));
+            control.end();
+            life.await.unwrap();
+            assert!(control.is_finished() && !control.is_busy());
         });
     }
 }
