@@ -215,6 +215,7 @@ pub(super) async fn live(
     control: Rc<Control>,
     prepared: impl FnOnce(Result<(), String>),
 ) {
+    let _end = End { control: control.clone(), idle: home.idle.clone() };
     let setup = async {
         // The semaphore is never closed.
         let _turn = home.setups.acquire().await;
@@ -238,9 +239,20 @@ pub(super) async fn live(
         Some(bench) => serve(&mut *user, &home, bench, &control).await,
         None => work(&mut *user, &home, &control).await,
     }
-    control.busy.set(false);
-    control.finished.set(true);
-    home.idle.notify_one();
+}
+
+/// The end of a user's life, by a panic too: nobody waits for it any longer.
+struct End {
+    control: Rc<Control>,
+    idle: Rc<Notify>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.control.busy.set(false);
+        self.control.finished.set(true);
+        self.idle.notify_one();
+    }
 }
 
 /// Runs whenever the user is to, until it is over or has had all its iterations.
@@ -423,6 +435,20 @@ mod tests {
             assert_eq!(begun_after(&[start]).await, (3, true));
             control.end();
             life.await.unwrap();
+            assert!(control.is_finished() && !control.is_busy());
+        });
+    }
+
+    #[test]
+    fn a_user_that_a_panic_ends_is_waited_for_no_longer() {
+        on_a_thread_of_its_own(async {
+            let user = Told(|| -> std::future::Ready<()> { panic!("outside of what is caught") });
+            let (home, control) = (home(Pot::Unlimited), Control::new());
+            let idle = home.idle.clone();
+            let life = tokio::task::spawn_local(live(Box::new(user), home, control.clone(), |_| {}));
+            control.start();
+            assert!(life.await.unwrap_err().is_panic());
+            idle.notified().await;
             assert!(control.is_finished() && !control.is_busy());
         });
     }
