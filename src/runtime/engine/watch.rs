@@ -148,7 +148,8 @@ impl<'p> Watch<'p> {
                 return;
             }
             let now = clock::now();
-            if self.has_begun && now >= next_take {
+            // What is measured once all is done belongs to the closing interval.
+            if self.has_begun && now >= next_take && self.courses.iter().any(|course| course.undone > 0) {
                 tell_all(self.commands, || Command::Take);
                 self.until_taken(inbox);
                 self.emit(now);
@@ -261,6 +262,7 @@ impl<'p> Watch<'p> {
     /// Tells what was gathered last, and gives back how the phase ended, and how each worker thread fared.
     pub(super) fn end(mut self, end: Instant) -> (Ended, Vec<WorkerSigns>) {
         if self.has_begun {
+            self.observer.over();
             self.emit(end);
         }
         (self.ended, self.fared)
