@@ -314,9 +314,8 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     let mut row = home.rows.start(None).row;
     home.shard.borrow_mut().user_started(row, clock::now());
     // One wait for all iterations: to begin it anew takes a lock.
-    let mut cut = pin!(control.until(|state| {
-        matches!(state, State::Cutting | State::Restarting | State::Over)
-    }));
+    let mut cut =
+        pin!(control.until(|state| { matches!(state, State::Cutting | State::Restarting | State::Over) }));
     while control.state.get() == State::Running {
         exhausted = !home.pot.take(*begun);
         if exhausted {
@@ -398,7 +397,7 @@ mod tests {
             let (of_user, control) = (pool.clone(), Control::new());
             let ends = control.clone();
             let prepared = move |_| {
-                of_user.grown();
+                of_user.grown(true);
                 assert_eq!(of_user.grow(), Some(1));
                 ends.end();
             };

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::pacer::Begin;
 use super::phase::{Ended, Observer, PhasePlan, pace, tell_all};
-use super::pool::Pool;
+use super::pool::{FAILURES, Pool};
 use super::schedule::Action;
 use super::worker::{Command, Report};
 use crate::model::event::Warning;
@@ -245,7 +245,11 @@ impl<'p> Watch<'p> {
             }
             Err(why) if !course.not_added => {
                 course.not_added = true;
-                let message = format!("{}: a user could not be added under load: {why}", one.name);
+                let message = format!(
+                    "{}: a user could not be added under load: {why}. After {FAILURES} failures in a row no further \
+                     one is tried.",
+                    one.name
+                );
                 Warning::new("user-not-added", message)
             }
             _ => return,

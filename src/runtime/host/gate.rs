@@ -64,7 +64,8 @@ impl Gate {
                 let stats = self.stats.load.get(scenario)?;
                 // None before the scenario has begun, and in its warm-up.
                 let measured = stats.measured?;
-                let since = Duration::from_millis(at_ms).saturating_sub(Duration::from_nanos(measured.from_ns));
+                let since =
+                    Duration::from_millis(at_ms).saturating_sub(Duration::from_nanos(measured.from_ns));
                 if since < threshold.text().delay_abort_eval {
                     return None;
                 }
