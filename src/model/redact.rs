@@ -5,6 +5,10 @@ use std::borrow::Cow;
 /// What stands where a secret stood.
 pub(crate) const REDACTED: &str = "REDACTED";
 
+/// Headers whose values are always secret.
+pub(crate) const SECRET_HEADERS: [&str; 5] =
+    ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
+
 /// Redacts the URLs, and the paths with a query, in a text.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if !text.contains("://") && !text.contains('?') {

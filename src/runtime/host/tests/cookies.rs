@@ -14,10 +14,9 @@ fn site(asked: &Asked) -> Answer {
             .header("location", "/account")
             .header("set-cookie", "session=s1; HttpOnly")
             .header("set-cookie", "only=here; Path=/login"),
-        ("/logout", _) => builder
-            .status(303)
-            .header("location", "/bye")
-            .header("set-cookie", "session=; Max-Age=0"),
+        ("/logout", _) => {
+            builder.status(303).header("location", "/bye").header("set-cookie", "session=; Max-Age=0")
+        }
         ("/set", Some(cookie)) => builder.header("set-cookie", cookie),
         _ => builder,
     };
