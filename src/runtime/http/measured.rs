@@ -132,7 +132,7 @@ impl<'v> Measured<'v> {
             total: ended.saturating_duration_since(self.started),
             phases: self.progress.phases(self.started, ended),
             retries: self.progress.retries(),
-            bytes_sent: self.bytes_sent,
+            bytes_sent: if self.progress.was_handed() { self.bytes_sent } else { 0 },
         };
         self.end_after(end, &taken);
         Timings::new(taken.phases, taken.total)

@@ -115,3 +115,18 @@ fn a_redirect_to_a_port_that_is_elsewhere_is_not_followed() {
     let told = format!("{:?}", outcome.warnings);
     assert!(told.contains("redirected to localhost:81, which may not be sent load"), "{told}");
 }
+
+#[test]
+fn a_body_that_had_no_connection_is_not_counted_as_sent() {
+    let flow = async |vu: &Vu| -> Result {
+        vu.post("/").body("four").send().await?;
+        Ok(())
+    };
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let scenarios = vec![scenario("s", flow).iterations_per_vu(1, 2)];
+    let plan = RunPlan { base_url: Some(format!("http://{closed}")), ..plan(None, &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    let step = outcome.step(StepKind::Request, "POST /");
+    assert_eq!(step.error_types, [("connect_refused".to_owned(), 2)].into());
+    assert_eq!(step.bytes_sent, 0);
+}

@@ -62,6 +62,11 @@ impl Progress {
         self.handed = Handed::NotYet;
     }
 
+    /// Whether the request was given to a connection, this time or before.
+    pub(in crate::runtime::http) fn was_handed(&self) -> bool {
+        self.retries > 0 || !matches!(self.handed, Handed::NotYet)
+    }
+
     /// How often the request was sent again.
     pub(in crate::runtime::http) fn retries(&self) -> u32 {
         self.retries
