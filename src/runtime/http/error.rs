@@ -69,6 +69,8 @@ pub(crate) enum TransportError {
     Trust(String),
     #[error("the URL cannot be sent")]
     Unsendable,
+    #[error("the request cannot be sent over HTTP/2")]
+    Http2Unsendable(#[source] h2::Error),
     #[error("no response")]
     Exchange(#[source] hyper::Error),
     #[error("no response")]
@@ -100,7 +102,7 @@ impl TransportError {
             Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
             Self::Http2Body(error) => class_of_http2(error).unwrap_or("body"),
-            Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",
+            Self::Unsendable | Self::Http2Unsendable(_) | Self::TooManyRedirects { .. } => "protocol",
         }
     }
 }
