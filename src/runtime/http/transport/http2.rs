@@ -88,6 +88,7 @@ impl Sender {
                 && let Poll::Ready(at) = sending.as_mut().poll(cx)
             {
                 sent = Some(at);
+                progress.sent(at);
             }
             response.as_mut().poll(cx)
         })
