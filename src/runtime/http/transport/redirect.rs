@@ -98,9 +98,10 @@ mod tests {
         let mut outgoing = Outgoing {
             method,
             url: url.parse().unwrap(),
-            headers: HeaderMap::from_iter(
-                secrets.into_iter().chain([(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]),
-            ),
+            headers: secrets
+                .into_iter()
+                .chain([(CONTENT_TYPE, HeaderValue::from_static("text/plain"))])
+                .collect(),
             body: Bytes::from_static(b"body").into(),
             discard: false,
         };
