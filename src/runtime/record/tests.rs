@@ -101,6 +101,19 @@ fn a_request_counts_in_the_columns_that_its_end_belongs_to() {
 }
 
 #[test]
+fn user_information_of_a_template_is_in_no_name() {
+    let (mut shard, now) = shard();
+    for template in ["http://ada:pw@127.0.0.1/x", "http://127.0.0.1/x", "http://bob:pw@127.0.0.1/x"] {
+        for _ in 0..2 {
+            request(&mut shard, template, &response(200, true), &[]);
+        }
+    }
+    let taken = shard.take(now).remove(0);
+    let rows: Vec<_> = taken.steps.iter().map(|(key, stats)| (key.name.as_str(), stats.count)).collect();
+    assert_eq!(rows, [("GET http://127.0.0.1/x", 6)]);
+}
+
+#[test]
 fn a_duration_is_without_what_was_before_the_first_byte() {
     let (mut shard, now) = shard();
     request(&mut shard, "/", &response(200, true), &[]);
