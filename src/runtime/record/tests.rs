@@ -184,6 +184,30 @@ fn checks_and_metrics_beyond_the_limit_are_counted_together_in_every_interval() 
     assert!(news.len() == 2 && news.iter().any(|text| text.contains("checks: `check 20`")), "{news:?}");
 }
 
+#[test]
+fn what_a_threshold_names_has_its_row_however_many_names_came_before() {
+    let recording = recording(&[
+        r#"http_req_failed{step:"GET /judged"}"#,
+        r#"http_req_failed{step:"GET /gold",tier:gold}"#,
+        "checks{check:judged}",
+    ]);
+    let (mut shard, now) = shard_of(&recording);
+    for n in 0..LIMIT + 1 {
+        request(&mut shard, &format!("/{n}"), &RequestEnd::Interrupted, &[]);
+        from(None, &[], |origin| shard.check(0, &format!("check {n}"), true, origin));
+    }
+    request(&mut shard, "/judged", &response(200, true), &[]);
+    request(&mut shard, "/gold", &response(200, true), &[("tier", "gold")]);
+    from(None, &[], |origin| shard.check(0, "judged", false, origin));
+    let taken = shard.take(now).remove(0);
+    let row = |name: &str| &taken.steps[&StepKey { kind: StepKind::Request, name: name.into() }];
+    assert_eq!((row("GET /judged").count, row("GET /gold").count, row(OTHER).interrupted), (1, 1, 1));
+    assert_eq!(taken.steps.len(), LIMIT + 3);
+    assert_eq!(series(&taken, 0), (1, 0, 1, 0), "its series sees the name, too");
+    assert_eq!(taken.checks["judged"], CheckStats { passes: 0, fails: 1 });
+    assert_eq!(taken.checks[OTHER], CheckStats { passes: 1, fails: 0 });
+}
+
 fn series(stats: &ScenarioStats, number: u32) -> (u64, u64, u64, u64) {
     let Some(Series::Work(stats)) = stats.tagged.get(&number) else { return (0, 0, 0, 0) };
     (stats.count, stats.failed, stats.latency.complete_count(), stats.latency.censored_count())
