@@ -192,7 +192,7 @@ fn what_a_threshold_names_has_its_row_however_many_names_came_before() {
         "checks{check:judged}",
     ]);
     let (mut shard, now) = shard_of(&recording);
-    for n in 0..LIMIT + 1 {
+    for n in 0..=LIMIT {
         request(&mut shard, &format!("/{n}"), &RequestEnd::Interrupted, &[]);
         from(None, &[], |origin| shard.check(0, &format!("check {n}"), true, origin));
     }
