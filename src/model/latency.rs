@@ -19,7 +19,8 @@ const COARSE_DIGITS: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quantile {
     pub(crate) nanos: u64,
-    /// The quantile's rank falls on a duration that was cut off: the true value is `nanos` or more.
+    /// The true value may be more than `nanos`: the quantile's rank falls on a duration that was cut off, or one that was
+    /// cut off before would have been longer than the one that the rank falls on.
     pub(crate) at_least: bool,
 }
 
@@ -193,7 +194,7 @@ impl Latency {
         let mut seen = 0;
         loop {
             // Within a bucket, what ended stands before what was cut off.
-            let (value, count, at_least) = match (next_complete, next_censored) {
+            let (value, count, is_cut_off) = match (next_complete, next_censored) {
                 (Some((value, count)), other) if other.is_none_or(|(limit, _)| value <= limit) => {
                     next_complete = complete.next();
                     (value, count, false)
@@ -206,7 +207,9 @@ impl Latency {
             };
             seen += count;
             if seen >= rank {
-                return Some(Quantile { nanos: self.clamp(value), at_least });
+                let nanos = self.clamp(value);
+                let may_be_more = || self.percentile_upper_bound(percent).is_none_or(|most| most > nanos);
+                return Some(Quantile { nanos, at_least: is_cut_off || may_be_more() });
             }
         }
     }
@@ -384,6 +387,19 @@ mod tests {
         assert!(latency.percentile_upper_bound(80.0).is_some());
         assert_eq!(latency.censored_above_nanos(), Some(20_000_000));
         assert_eq!(latency.max_nanos(), Some(30_000_000));
+    }
+
+    #[test]
+    fn a_quantile_is_a_lower_bound_where_one_that_was_cut_off_before_it_could_be_beyond_it() {
+        let latency = of(&[5, 6, 7, 8, 9], &[1]);
+        for (percent, millis, highest) in [(50.0, 6, Some(7)), (80.0, 8, Some(9)), (100.0, 9, None)] {
+            let quantile = latency.percentile(percent).unwrap();
+            assert!(quantile.at_least && quantile.nanos.abs_diff(millis * 1_000_000) <= millis * 1000);
+            let bound = latency.percentile_upper_bound(percent).map(|nanos| (nanos + 500_000) / 1_000_000);
+            assert_eq!(bound, highest, "p{percent}");
+        }
+        let alike = of(&[5, 5, 5, 9], &[1]);
+        assert!(!alike.percentile(50.0).unwrap().at_least, "it is the same one way or the other");
     }
 
     #[test]

@@ -5,6 +5,10 @@ use std::borrow::Cow;
 /// What stands where a secret stood.
 pub(crate) const REDACTED: &str = "REDACTED";
 
+/// Headers whose values are always secret.
+pub(crate) const SECRET_HEADERS: [&str; 5] =
+    ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
+
 /// Redacts the URLs, and the paths with a query, in a text.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if !text.contains("://") && !text.contains('?') {
@@ -59,6 +63,18 @@ fn url(url: &str, into: &mut String) {
     into.push_str(after);
 }
 
+/// The URL, or path, without user information: what a row or a span may be named by.
+pub(crate) fn without_user(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(_, rest)| rest.contains('@')) else {
+        return Cow::Borrowed(url);
+    };
+    // Further slashes before the host mean nothing in a URL of http.
+    let rest = rest.trim_start_matches(['/', '\\']);
+    let (authority, path) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+    let Some((_, host)) = authority.rsplit_once('@') else { return Cow::Borrowed(url) };
+    Cow::Owned(format!("{scheme}://{host}{path}"))
+}
+
 /// A query string with its names, without its values.
 pub(crate) fn query(query: &str) -> String {
     let mut redacted = String::with_capacity(query.len());
@@ -102,6 +118,20 @@ mod tests {
             ("plain", "plain"),
         ] {
             assert_eq!(text(given), want);
+        }
+    }
+
+    #[test]
+    fn a_name_keeps_all_of_a_url_but_its_userinfo() {
+        for (given, want) in [
+            ("http://ada:pw@127.0.0.1/x", "http://127.0.0.1/x"),
+            ("https://a@b:p@w@[::1]:81/{id}/@me", "https://[::1]:81/{id}/@me"),
+            ("http:///ada:pw@127.0.0.1/x", "http://127.0.0.1/x"),
+            ("http://{user}:{password}@127.0.0.1", "http://127.0.0.1"),
+            ("http://127.0.0.1/users/@me", "http://127.0.0.1/users/@me"),
+            ("/users/@me", "/users/@me"),
+        ] {
+            assert_eq!(without_user(given), want);
         }
     }
 

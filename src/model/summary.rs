@@ -73,12 +73,12 @@ pub(crate) struct LatencyMs {
     pub(crate) max: Option<f64>,
     /// How many were cut off by a timeout or the end; they take part with the time seen of them.
     pub(crate) censored: u64,
-    /// The shortest of those: a percentile above it may be a lower bound.
+    /// The shortest of those: any figure above it may be a lower bound.
     pub(crate) censored_above: Option<f64>,
     /// How many never began: they rank above all others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) never: u64,
-    /// The percentiles (`p50` … `p99`, `max`) that are lower bounds, "≥".
+    /// The figures (`mean`, `p50` … `p99`, `max`) that are lower bounds, "≥".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) at_least: Vec<String>,
 }
@@ -86,6 +86,12 @@ pub(crate) struct LatencyMs {
 impl LatencyMs {
     pub(crate) fn of(latency: &Latency) -> Self {
         let mut at_least = Vec::new();
+        let mean = latency.mean_range().map(|(least, most)| {
+            if most > least {
+                at_least.push("mean".to_owned());
+            }
+            millis(least)
+        });
         let mut at = |name: &str, percent| {
             let quantile = latency.percentile(percent)?;
             if quantile.at_least {
@@ -97,7 +103,7 @@ impl LatencyMs {
             (at("p50", 50.0), at("p90", 90.0), at("p95", 95.0), at("p99", 99.0), at("max", 100.0));
         Self {
             min: latency.min_nanos().map(|n| millis(n as f64)),
-            mean: latency.mean_nanos().map(millis),
+            mean,
             p50,
             p90,
             p95,

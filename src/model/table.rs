@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::nearest::nearest;
 use super::plain::plain;
-use super::summary::{LatencyMs, Step, Summary, Totals};
+use super::summary::{Step, Summary, Totals};
 
 /// The name column is at least this wide, so that tables of different runs stand under each other.
 const NAME_WIDTH: usize = 32;
@@ -86,7 +86,7 @@ impl Column {
             Self::Errors => step.errors.to_string(),
             Self::RateLimited => step.rate_limited.to_string(),
             Self::Interrupted => step.interrupted.to_string(),
-            Self::Avg => ms(latency.mean),
+            Self::Avg => bounded("mean", latency.mean),
             Self::Min => ms(latency.min),
             Self::P50 => bounded("p50", latency.p50),
             Self::P90 => bounded("p90", latency.p90),
@@ -201,10 +201,9 @@ pub(crate) fn totals(totals: &Totals) -> String {
     text
 }
 
-/// Whether any figure of the table is only a lower bound.
-pub(crate) fn has_lower_bounds(summary: &Summary) -> bool {
-    let bounded = |latency: &LatencyMs| !latency.at_least.is_empty();
-    summary.steps.iter().any(|step| bounded(&step.latency_ms))
+/// Whether any figure in these columns of the table is only a lower bound.
+pub(crate) fn has_lower_bounds(summary: &Summary, columns: &[Column]) -> bool {
+    summary.steps.iter().any(|step| columns.iter().any(|column| column.figure(step).starts_with('≥')))
 }
 
 /// Characters, not bytes: what `format!` pads by.
@@ -214,8 +213,10 @@ fn width(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::latency::Latency;
     use super::super::sample;
     use super::super::stats::StepKind;
+    use super::super::summary::LatencyMs;
     use super::*;
 
     #[test]
@@ -242,6 +243,21 @@ mod tests {
         }
         assert!(lines[5].contains(&"long".repeat(12)) && lines[5].contains(" ≥"), "{text}");
         assert!(lines[6].ends_with(" -"), "{text}");
+    }
+
+    #[test]
+    fn a_mean_with_what_was_cut_off_is_marked_as_a_lower_bound_where_it_is_shown() {
+        let mut latency = Latency::default();
+        (0..9).for_each(|_| latency.record(std::time::Duration::from_millis(10)));
+        latency.record_censored(std::time::Duration::from_millis(20));
+        let mut summary = sample::summary();
+        summary.steps.truncate(1);
+        summary.steps[0].latency_ms = LatencyMs::of(&latency);
+        let mean = Column::Avg.figure(&summary.steps[0]);
+        assert!(["≥11.0", "≥10.999"].contains(&mean.as_str()), "{mean}");
+        assert_eq!(summary.steps[0].latency_ms.at_least, ["mean", "p95", "p99", "max"]);
+        let columns = [Column::P50, Column::P90, Column::Avg];
+        assert!(has_lower_bounds(&summary, &columns) && !has_lower_bounds(&summary, &columns[..2]));
     }
 
     #[test]

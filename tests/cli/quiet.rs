@@ -48,14 +48,12 @@ fn the_same_binary_runs_when_it_is_told_to() {
             .env("LOADTEST_BASE_URL", server.url())
             .env("LOADTEST_ITERATIONS", "2")
             .env("LOADTEST_VUS", "1")
+            // One of its scenarios always fails, which alone would end the run before its load.
+            .env("LOADTEST_REFERENCE", "off")
             .env("LOADTEST_RUN", told)
             .end()
             .prints(&["GET /latin1", "totals: 8 requests, 2 errors"]);
-        assert_eq!(
-            server.seen().requests,
-            8 + 4 * 5,
-            "two iterations and five alone of each scenario: {ended}"
-        );
+        assert_eq!(server.seen().requests, 8, "two iterations of each scenario: {ended}");
     }
 }
 

@@ -316,7 +316,13 @@ impl RunStats {
             Phase::Load => &mut self.load,
         };
         for (name, stats) in &interval.scenarios {
-            into.entry(name.clone()).or_default().merge(stats);
+            let own = into.entry(name.clone()).or_default();
+            let ran = own.vus;
+            own.merge(stats);
+            // The last intervals are told when all users have ended: what counts is how many ran last.
+            if own.vus == 0 {
+                own.vus = ran;
+            }
         }
         if interval.phase == Phase::Load {
             let spans = self.load.values().filter_map(|stats| stats.measured);
@@ -375,6 +381,17 @@ mod tests {
         assert_eq!((load.response.count(), load.lag.count()), (8, 2));
         assert_eq!((load.dropped_iterations, &load.dropped), (6, &BTreeMap::from([(DropCause::Pool, 6)])));
         assert!(load.response.percentile(99.0).unwrap().at_least);
+    }
+
+    #[test]
+    fn a_run_keeps_the_users_of_the_last_interval_in_which_there_were_some() {
+        let mut run = RunStats::default();
+        for (vus, then) in [(0, 0), (4, 4), (3, 3), (0, 3), (0, 3)] {
+            let stats = ScenarioStats { vus, ..ScenarioStats::default() };
+            let scenarios = BTreeMap::from([("s".to_owned(), stats)]);
+            run.add(&Interval { phase: Phase::Load, start_ms: 0, end_ms: 1000, scenarios });
+            assert_eq!(run.load["s"].vus, then);
+        }
     }
 
     #[test]

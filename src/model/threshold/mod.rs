@@ -11,7 +11,7 @@ use std::fmt;
 use self::condition::Condition;
 use self::selection::Selection;
 use super::plan::{Declared, ScenarioInfo, ThresholdText};
-use super::tags::Selector;
+use super::tags::{BuiltIn, Selector};
 
 /// A threshold that was read and makes sense.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +84,13 @@ impl Threshold {
     /// As its author wrote it.
     pub(crate) fn text(&self) -> &ThresholdText {
         &self.text
+    }
+
+    /// The step or check that it names, and of what samples.
+    pub(crate) fn names(&self) -> Option<(Samples, &str)> {
+        let value = |tag| self.selection.selector.value(tag);
+        let name = value(BuiltIn::Step).or_else(|| value(BuiltIn::Check))?;
+        Some((self.selection.samples(), name))
     }
 
     /// The series that has to be recorded for it.

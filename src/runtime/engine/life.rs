@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ enum State {
     Retiring(u32),
     /// Waits again at once: its iteration is cut off.
     Cutting,
+    /// Goes on once its iteration is cut off.
+    Restarting,
     /// Its iteration is cut off, and there will be no other.
     Over,
 }
@@ -85,11 +87,16 @@ impl Control {
         })
     }
 
-    /// The user begins, or goes on where it was about to retire.
+    /// The user begins, or goes on where it was about to retire; an iteration that is to be cut off is so first.
     pub(super) fn start(&self) {
-        if matches!(self.state.get(), State::Waiting | State::Retiring(_)) && !self.finished.get() {
+        let state = match self.state.get() {
+            State::Waiting | State::Retiring(_) => State::Running,
+            State::Cutting => State::Restarting,
+            State::Running | State::Restarting | State::Over => return,
+        };
+        if !self.finished.get() {
             self.busy.set(true);
-            self.set(State::Running);
+            self.set(state);
         }
     }
 
@@ -100,8 +107,10 @@ impl Control {
     }
 
     pub(super) fn retire(&self, turn: u32) {
-        if self.state.get() == State::Running {
-            self.set(State::Retiring(turn));
+        match self.state.get() {
+            State::Running => self.set(State::Retiring(turn)),
+            State::Restarting => self.set(State::Cutting),
+            State::Waiting | State::Retiring(_) | State::Cutting | State::Over => {}
         }
     }
 
@@ -148,6 +157,12 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new(pool: Arc<Pool>, worker: usize) -> Rc<Self> {
         Rc::new(Self { waiting: RefCell::default(), pool, worker })
+    }
+
+    /// A user that has been set up waits, and is free.
+    fn sit(&self, user: &Rc<Control>) {
+        self.waiting.borrow_mut().push_back(user.clone());
+        self.pool.join(self.worker);
     }
 
     /// The next user, if one waits.
@@ -200,6 +215,7 @@ pub(super) async fn live(
     control: Rc<Control>,
     prepared: impl FnOnce(Result<(), String>),
 ) {
+    let _end = End { control: control.clone(), idle: home.idle.clone() };
     let setup = async {
         // The semaphore is never closed.
         let _turn = home.setups.acquire().await;
@@ -210,6 +226,10 @@ pub(super) async fn live(
         () = control.until(|state| state == State::Over) => false,
         ended = setup => {
             let is_set_up = ended.is_ok();
+            if let Some(bench) = home.bench.as_ref().filter(|_| is_set_up) {
+                // First: whoever hears that the user is there counts on it, and gives the next its number.
+                bench.sit(&control);
+            }
             prepared(ended);
             is_set_up
         }
@@ -219,9 +239,20 @@ pub(super) async fn live(
         Some(bench) => serve(&mut *user, &home, bench, &control).await,
         None => work(&mut *user, &home, &control).await,
     }
-    control.busy.set(false);
-    control.finished.set(true);
-    home.idle.notify_one();
+}
+
+/// The end of a user's life, by a panic too: nobody waits for it any longer.
+struct End {
+    control: Rc<Control>,
+    idle: Rc<Notify>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.control.busy.set(false);
+        self.control.finished.set(true);
+        self.idle.notify_one();
+    }
 }
 
 /// Runs whenever the user is to, until it is over or has had all its iterations.
@@ -236,16 +267,18 @@ async fn work(user: &mut dyn User, home: &Home, control: &Control) {
         if exhausted || control.state.get() == State::Over {
             return;
         }
+        if control.state.get() == State::Restarting {
+            control.state.set(State::Running);
+            continue;
+        }
         control.state.set(State::Waiting);
         control.busy.set(false);
         home.idle.notify_one();
     }
 }
 
-/// One iteration for each arrival, until the user is over.
+/// One iteration for each arrival, until the user, which sits on the bench, is over.
 async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Control>) {
-    bench.waiting.borrow_mut().push_back(control.clone());
-    bench.pool.join(bench.worker);
     loop {
         control.until(|state| state != State::Waiting).await;
         let is_over = || control.state.get() == State::Over;
@@ -281,7 +314,8 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     let mut row = home.rows.start(None).row;
     home.shard.borrow_mut().user_started(row, clock::now());
     // One wait for all iterations: to begin it anew takes a lock.
-    let mut cut = pin!(control.until(|state| matches!(state, State::Cutting | State::Over)));
+    let mut cut =
+        pin!(control.until(|state| { matches!(state, State::Cutting | State::Restarting | State::Over) }));
     while control.state.get() == State::Running {
         exhausted = !home.pot.take(*begun);
         if exhausted {
@@ -315,4 +349,106 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
     }
     home.shard.borrow_mut().user_ended(row, clock::now());
     exhausted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::sample;
+    use crate::model::tags::Tags;
+    use crate::runtime::record::Recording;
+    use futures_util::future::LocalBoxFuture;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    /// Does in an iteration what it is told.
+    struct Told<F>(F);
+
+    impl<Work: Future<Output = ()> + 'static, F: FnMut() -> Work> User for Told<F> {
+        fn prepare(&mut self) -> LocalBoxFuture<'_, Result<(), String>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn iterate(&mut self, _: Start) -> LocalBoxFuture<'_, ()> {
+            Box::pin((self.0)())
+        }
+    }
+
+    fn home(pot: Pot) -> Home {
+        let recording = Arc::new(Recording::new(&sample::infos()[0], Tags::default(), 10));
+        Home {
+            rows: Rows { load: 0, warm_up: 0, warm_until: Rc::default() },
+            shard: Rc::new(RefCell::new(Shard::new([recording].into_iter(), clock::now()))),
+            bench: pot.pool().map(|pool| Bench::new(pool.clone(), 0)),
+            pot,
+            setups: Rc::new(Semaphore::new(1)),
+            idle: Rc::default(),
+        }
+    }
+
+    fn on_a_thread_of_its_own(test: impl Future<Output = ()>) {
+        Builder::new_current_thread().build_local(LocalOptions::default()).unwrap().block_on(test);
+    }
+
+    #[test]
+    fn a_further_user_is_counted_before_the_next_gets_its_number() {
+        on_a_thread_of_its_own(async {
+            let pool = Arc::new(Pool::new(1, 3));
+            assert_eq!(pool.grow(), Some(0));
+            let (of_user, control) = (pool.clone(), Control::new());
+            let ends = control.clone();
+            let prepared = move |_| {
+                of_user.grown(true);
+                assert_eq!(of_user.grow(), Some(1));
+                ends.end();
+            };
+            let user = Box::new(Told(std::future::pending::<()>));
+            live(user, home(Pot::Arrivals(pool)), control.clone(), prepared).await;
+            assert!(control.is_finished());
+        });
+    }
+
+    #[test]
+    fn a_user_that_is_started_while_it_is_cut_off_goes_on() {
+        on_a_thread_of_its_own(async {
+            let begun = Rc::new(Cell::new(0));
+            let count = begun.clone();
+            let user = Told(move || {
+                count.set(count.get() + 1);
+                std::future::pending()
+            });
+            let control = Control::new();
+            let life = live(Box::new(user), home(Pot::Unlimited), control.clone(), |_| {});
+            let life = tokio::task::spawn_local(life);
+            let begun_after = async |acts: &[&dyn Fn(&Control)]| {
+                acts.iter().for_each(|act| act(&control));
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                (begun.get(), control.is_busy())
+            };
+            let (start, cut) = (&Control::start, &|user: &Control| user.cut(1));
+            let retire = &|user: &Control| user.retire(1);
+            assert_eq!(begun_after(&[start]).await, (1, true));
+            assert_eq!(begun_after(&[retire, cut, start]).await, (2, true));
+            assert_eq!(begun_after(&[retire, cut, start, retire]).await, (2, false));
+            assert_eq!(begun_after(&[start]).await, (3, true));
+            control.end();
+            life.await.unwrap();
+            assert!(control.is_finished() && !control.is_busy());
+        });
+    }
+
+    #[test]
+    fn a_user_that_a_panic_ends_is_waited_for_no_longer() {
+        on_a_thread_of_its_own(async {
+            let user = Told(|| -> std::future::Ready<()> { panic!("outside of what is caught") });
+            let (home, control) = (home(Pot::Unlimited), Control::new());
+            let idle = home.idle.clone();
+            let life = tokio::task::spawn_local(live(Box::new(user), home, control.clone(), |_| {}));
+            control.start();
+            assert!(life.await.unwrap_err().is_panic());
+            idle.notified().await;
+            assert!(control.is_finished() && !control.is_busy());
+        });
+    }
 }

@@ -69,6 +69,8 @@ pub(crate) trait Observer {
     /// All users are set up; the phase's time begins.
     fn started(&mut self);
     fn interval(&mut self, interval: Interval);
+    /// Nothing runs any more; one interval is still to come.
+    fn over(&mut self);
     /// A doubt about the load.
     fn warning(&mut self, warning: Warning);
 }

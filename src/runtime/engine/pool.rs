@@ -7,6 +7,9 @@ use crate::model::stats::DropCause;
 
 const CAUSES: [DropCause; 2] = [DropCause::Pool, DropCause::Generator];
 
+/// After so many setups in a row that failed, no further user is added.
+pub(super) const FAILURES: u32 = 3;
+
 /// The users of one open model, over all worker threads, and the arrivals that none of them took.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -17,6 +20,8 @@ pub(super) struct Pool {
     most: u32,
     /// A further user is being set up.
     growing: AtomicBool,
+    /// Further users in a row whose setup failed.
+    failures: AtomicU32,
     /// The most users at work at a time since it was last asked for.
     peak: AtomicU32,
     /// By cause, of the load and of its warm-up.
@@ -31,6 +36,7 @@ impl Pool {
             users: AtomicU32::new(0),
             most,
             growing: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             dropped: Default::default(),
         }
@@ -78,11 +84,14 @@ impl Pool {
     /// The number (from 0) of a further user to be set up, if there may be one and none is on its way.
     pub(super) fn grow(&self) -> Option<u32> {
         let users = self.users.load(Ordering::SeqCst);
-        (users < self.most && !self.growing.swap(true, Ordering::SeqCst)).then_some(users)
+        let may = users < self.most && self.failures.load(Ordering::SeqCst) < FAILURES;
+        (may && !self.growing.swap(true, Ordering::SeqCst)).then_some(users)
     }
 
     /// The user that was to be set up is there, or never will be.
-    pub(super) fn grown(&self) {
+    pub(super) fn grown(&self, is_there: bool) {
+        let failures = if is_there { 0 } else { self.failures.load(Ordering::SeqCst) + 1 };
+        self.failures.store(failures, Ordering::SeqCst);
         self.growing.store(false, Ordering::SeqCst);
     }
 
@@ -122,10 +131,20 @@ mod tests {
         let pool = Pool::new(1, 2);
         pool.join(0);
         assert_eq!((pool.grow(), pool.grow()), (Some(1), None));
-        pool.grown();
+        pool.grown(false);
         assert_eq!(pool.grow(), Some(1), "the first did not come");
         pool.join(0);
-        pool.grown();
+        pool.grown(true);
+        assert_eq!(pool.grow(), None);
+    }
+
+    #[test]
+    fn after_three_setups_in_a_row_that_failed_no_further_user_is_asked_for() {
+        let pool = Pool::new(1, 9);
+        for is_there in [false, false, true, false, false, false] {
+            assert_eq!(pool.grow(), Some(0));
+            pool.grown(is_there);
+        }
         assert_eq!(pool.grow(), None);
     }
 

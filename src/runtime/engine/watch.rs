@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::pacer::Begin;
 use super::phase::{Ended, Observer, PhasePlan, pace, tell_all};
-use super::pool::Pool;
+use super::pool::{FAILURES, Pool};
 use super::schedule::Action;
 use super::worker::{Command, Report};
 use crate::model::event::Warning;
@@ -148,7 +148,8 @@ impl<'p> Watch<'p> {
                 return;
             }
             let now = clock::now();
-            if self.has_begun && now >= next_take {
+            // What is measured once all is done belongs to the closing interval.
+            if self.has_begun && now >= next_take && self.courses.iter().any(|course| course.undone > 0) {
                 tell_all(self.commands, || Command::Take);
                 self.until_taken(inbox);
                 self.emit(now);
@@ -244,7 +245,11 @@ impl<'p> Watch<'p> {
             }
             Err(why) if !course.not_added => {
                 course.not_added = true;
-                let message = format!("{}: a user could not be added under load: {why}", one.name);
+                let message = format!(
+                    "{}: a user could not be added under load: {why}. After {FAILURES} failures in a row no further \
+                     one is tried.",
+                    one.name
+                );
                 Warning::new("user-not-added", message)
             }
             _ => return,
@@ -261,6 +266,7 @@ impl<'p> Watch<'p> {
     /// Tells what was gathered last, and gives back how the phase ended, and how each worker thread fared.
     pub(super) fn end(mut self, end: Instant) -> (Ended, Vec<WorkerSigns>) {
         if self.has_begun {
+            self.observer.over();
             self.emit(end);
         }
         (self.ended, self.fared)

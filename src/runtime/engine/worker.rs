@@ -185,7 +185,10 @@ async fn serve(
                     arrivals.into_iter().for_each(|(slot, at)| crews[slot].arrive(at));
                 }
                 Some(Command::WarmUp { slot, until }) => crews[slot].home.rows.warm_until.set(Some(until)),
-                Some(Command::Add { slot, vu }) => lives.push(crews[slot].add(vu, reports)),
+                Some(Command::Add { slot, vu }) => {
+                    lives.retain(|life| !life.is_finished());
+                    lives.push(crews[slot].add(vu, reports));
+                }
                 Some(Command::Take) => take(),
                 Some(Command::Exit) | None => break,
             },
@@ -231,7 +234,7 @@ impl Crew {
         let (reports, slot, pot) = (reports.clone(), self.slot, self.home.pot.clone());
         self.hire(vu, move |setup| {
             if let Some(pool) = pot.pool() {
-                pool.grown();
+                pool.grown(setup.is_ok());
             }
             tell(&reports, Report::Added { slot, setup });
         })

@@ -1,5 +1,7 @@
 //! The thresholds that end a run as soon as they fail.
 
+use std::time::Duration;
+
 use crate::model::event::Aborted;
 use crate::model::plan::ScenarioInfo;
 use crate::model::stats::{Interval, Phase, RunStats};
@@ -15,6 +17,8 @@ pub(super) struct Gate {
     thresholds: Vec<(String, Vec<Threshold>)>,
     stats: RunStats,
     due_ms: u64,
+    /// The load is at its end, and so there is none to be ended.
+    is_over: bool,
     /// Set when the run is to end.
     closed: StopFlag,
 }
@@ -30,13 +34,20 @@ impl Gate {
             thresholds: thresholds.filter(|(_, thresholds)| !thresholds.is_empty()).collect(),
             stats: RunStats::default(),
             due_ms: EVERY_MS,
+            is_over: false,
             closed,
         }
     }
 
+    /// What comes of this phase from now on ends nothing.
+    pub(super) fn over(&mut self, phase: Phase) {
+        self.is_over |= phase == Phase::Load;
+    }
+
     /// Takes an interval in; gives back the thresholds that end the run now.
     pub(super) fn pass(&mut self, interval: &Interval) -> Vec<Aborted> {
-        if interval.phase != Phase::Load || self.thresholds.is_empty() || self.closed.is_set() {
+        let is_of_load = interval.phase == Phase::Load && !self.is_over;
+        if !is_of_load || self.thresholds.is_empty() || self.closed.is_set() {
             return Vec::new();
         }
         self.stats.add(interval);
@@ -49,10 +60,16 @@ impl Gate {
             .thresholds
             .iter()
             .flat_map(|(scenario, thresholds)| thresholds.iter().map(move |threshold| (scenario, threshold)))
-            .filter(|(_, threshold)| threshold.text().delay_abort_eval.as_millis() <= u128::from(at_ms))
             .filter_map(|(scenario, threshold)| {
-                let seconds = self.stats.measured(scenario).as_secs_f64();
-                let judged = threshold.judge(self.stats.load.get(scenario)?, seconds);
+                let stats = self.stats.load.get(scenario)?;
+                // None before the scenario has begun, and in its warm-up.
+                let measured = stats.measured?;
+                let since =
+                    Duration::from_millis(at_ms).saturating_sub(Duration::from_nanos(measured.from_ns));
+                if since < threshold.text().delay_abort_eval {
+                    return None;
+                }
+                let judged = threshold.judge(stats, measured.length().as_secs_f64());
                 // What has not been seen yet is no reason to end anything.
                 (judged.observed.is_some() && !judged.passed).then(|| Aborted {
                     scenario: scenario.clone(),
@@ -66,5 +83,57 @@ impl Gate {
             self.closed.set();
         }
         aborted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plan::ThresholdText;
+    use crate::model::sample;
+    use crate::model::stats::{ScenarioStats, Span};
+    use std::collections::BTreeMap;
+
+    fn gate(delay: Duration) -> Gate {
+        let text = ThresholdText {
+            metric: "vus".into(),
+            expression: "value>5".into(),
+            abort_on_fail: true,
+            delay_abort_eval: delay,
+            ..ThresholdText::default()
+        };
+        let info = ScenarioInfo { name: "s".into(), thresholds: vec![text], ..sample::infos().remove(0) };
+        Gate::new(&[info], StopFlag::default())
+    }
+
+    /// Up to `end` seconds, of a scenario that is measured from `from` seconds on.
+    fn interval(from: u64, end: u64) -> Interval {
+        let seconds = Duration::from_secs;
+        let stats =
+            ScenarioStats { vus: 1, measured: Span::new(seconds(from), seconds(end)), ..Default::default() };
+        let scenarios = BTreeMap::from([("s".to_owned(), stats)]);
+        Interval { phase: Phase::Load, start_ms: (end - 1) * 1000, end_ms: end * 1000, scenarios }
+    }
+
+    fn ended_at(gate: &mut Gate, from: u64) -> Option<u64> {
+        (1..60).find(|end| !gate.pass(&interval(from, *end)).is_empty())
+    }
+
+    #[test]
+    fn nothing_ends_a_run_before_its_scenario_is_measured_and_the_delay_counts_from_then() {
+        assert_eq!(ended_at(&mut gate(Duration::ZERO), 0), Some(2));
+        assert_eq!(ended_at(&mut gate(Duration::ZERO), 7), Some(8));
+        assert_eq!(ended_at(&mut gate(Duration::from_secs(10)), 7), Some(18));
+    }
+
+    #[test]
+    fn what_is_over_is_not_ended_once_more() {
+        let mut gate = gate(Duration::ZERO);
+        gate.over(Phase::Reference);
+        assert!(!gate.pass(&interval(0, 2)).is_empty());
+        let mut gate = self::gate(Duration::ZERO);
+        gate.over(Phase::Load);
+        assert_eq!(ended_at(&mut gate, 0), None);
+        assert!(!gate.closed.is_set());
     }
 }

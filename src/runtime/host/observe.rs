@@ -52,6 +52,10 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         aborted.into_iter().for_each(|aborted| (self.tell)(Event::Aborted(aborted)));
     }
 
+    fn over(&mut self) {
+        self.gate.over(self.phase);
+    }
+
     fn warning(&mut self, warning: Warning) {
         (self.tell)(Event::Warning(warning));
     }

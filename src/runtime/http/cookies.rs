@@ -105,13 +105,13 @@ impl<'v> Cookies<'v> {
 
 /// Puts the cookies that belong to its URL onto a request, in place of those of the hop before.
 pub(super) fn announce(vu: &Vu, outgoing: &mut Outgoing) {
+    outgoing.headers.remove(COOKIE);
     let jar = vu.jar().borrow();
     if jar.is_empty() {
         return;
     }
     let pairs: Vec<String> =
         jar.sent_to(&outgoing.url, now()).iter().map(|(name, value)| format!("{name}={value}")).collect();
-    outgoing.headers.remove(COOKIE);
     // What came in a header, or was refused otherwise, can go into one.
     if let Ok(header) = HeaderValue::try_from(pairs.join("; "))
         && !pairs.is_empty()

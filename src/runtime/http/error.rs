@@ -69,6 +69,8 @@ pub(crate) enum TransportError {
     Trust(String),
     #[error("the URL cannot be sent")]
     Unsendable,
+    #[error("the request cannot be sent over HTTP/2")]
+    Http2Unsendable(#[source] h2::Error),
     #[error("no response")]
     Exchange(#[source] hyper::Error),
     #[error("no response")]
@@ -90,17 +92,17 @@ impl TransportError {
     pub(crate) fn class(&self) -> &'static str {
         match self {
             Self::Dns { source, .. } => own_class(source).unwrap_or("dns"),
-            Self::Connect { source, .. } => class_of_io(source).unwrap_or("connect"),
+            Self::Connect { source, .. } => class_of_connecting(source).unwrap_or("connect"),
             Self::Source { source, .. } => own_class(source).unwrap_or(GENERATOR_ADDRESS),
             Self::ConnectTimeout { .. } => "connect_timeout",
-            Self::Tls { source, .. } => class_of_io(source).unwrap_or("tls"),
+            Self::Tls { source, .. } => class_of_connecting(source).unwrap_or("tls"),
             Self::Trust(_) => "tls",
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
             Self::Http2(error) => class_of_http2(error).unwrap_or("protocol"),
             Self::TooLarge | Self::Encoding { .. } => "body",
             Self::Body(error) => class_of_exchange(error).unwrap_or("body"),
             Self::Http2Body(error) => class_of_http2(error).unwrap_or("body"),
-            Self::Unsendable | Self::TooManyRedirects { .. } => "protocol",
+            Self::Unsendable | Self::Http2Unsendable(_) | Self::TooManyRedirects { .. } => "protocol",
         }
     }
 }
@@ -139,6 +141,14 @@ fn own_class(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// The class of what ends a connection before it can be used.
+fn class_of_connecting(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Some("connect_timeout"),
+        _ => class_of_io(error),
+    }
+}
+
 fn class_of_io(error: &io::Error) -> Option<&'static str> {
     use io::ErrorKind as Kind;
     if let Some(inner) = error.get_ref()
@@ -149,7 +159,8 @@ fn class_of_io(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         Kind::ConnectionRefused => "connect_refused",
         Kind::ConnectionReset | Kind::BrokenPipe | Kind::ConnectionAborted => "reset",
-        Kind::TimedOut => "connect_timeout",
+        // The system gave up on a connection that there was.
+        Kind::TimedOut => "timeout",
         _ => return own_class(error),
     })
 }
@@ -183,9 +194,15 @@ mod tests {
             (tls(of_tls()), "tls"),
             (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
             (tls(io::ErrorKind::ConnectionReset.into()), "reset"),
+            (tls(io::ErrorKind::TimedOut.into()), "connect_timeout"),
             (TransportError::TooManyRedirects { most: 10 }, "protocol"),
         ] {
             assert_eq!(error.class(), class, "{error:?}");
         }
+    }
+
+    #[test]
+    fn an_established_connection_that_the_system_gives_up_is_a_timeout_but_none_of_connecting() {
+        assert_eq!(class_of_io(&io::ErrorKind::TimedOut.into()), Some("timeout"));
     }
 }

@@ -9,6 +9,7 @@ use super::timings::Timings;
 use super::transport::{Outgoing, Progress};
 use crate::model::id::SpanId;
 use crate::model::phases::PhaseTimes;
+use crate::model::redact;
 use crate::model::tags::Tags;
 use crate::runtime::record::{Origin, RequestEnd, StepId, Taken};
 use crate::runtime::scenario::{Current, Vu};
@@ -45,7 +46,10 @@ impl<'v> Measured<'v> {
         tags: &Tags,
     ) -> Self {
         let (row, name) = match (vu.shard(), name) {
-            (None, name) => (None, name.map_or_else(|| format!("{method} {template}").into(), Into::into)),
+            (None, name) => {
+                let of_template = || format!("{method} {}", redact::without_user(template)).into();
+                (None, name.map_or_else(of_template, Into::into))
+            }
             (Some(shard), None) => {
                 let (row, name) = shard.borrow_mut().request_step(vu.slot(), method, template);
                 (Some(row), name)
@@ -88,7 +92,7 @@ impl<'v> Measured<'v> {
                 group: self.place.group.clone(),
                 method: outgoing.method.clone(),
                 // Where a redirect leads has no template.
-                template: (hop == 0).then(|| template.to_owned()),
+                template: (hop == 0).then(|| redact::without_user(template).into_owned()),
                 hop,
                 url: masked(url),
                 host: url.host_str().map(str::to_owned),
@@ -132,7 +136,7 @@ impl<'v> Measured<'v> {
             total: ended.saturating_duration_since(self.started),
             phases: self.progress.phases(self.started, ended),
             retries: self.progress.retries(),
-            bytes_sent: self.bytes_sent,
+            bytes_sent: if self.progress.was_handed() { self.bytes_sent } else { 0 },
         };
         self.end_after(end, &taken);
         Timings::new(taken.phases, taken.total)

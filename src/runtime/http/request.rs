@@ -233,7 +233,7 @@ impl<'v> Request<'v> {
     ///
     /// Any status is a response; see [`Response::expect_status`]. Redirects to the same host are followed (see
     /// [`max_redirects`](Self::max_redirects)); each is counted as a request of its own, under the same name. One to
-    /// another host is not followed: it is the response.
+    /// another host, to a port that may not be sent load, or from https to http is not followed: it is the response.
     ///
     /// # Errors
     ///

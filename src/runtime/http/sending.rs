@@ -83,7 +83,7 @@ impl Ready<'_> {
                 cookies::keep(vu, &outgoing.url, &received.headers);
                 let redirect = match max_redirects {
                     0 => Redirect::None,
-                    _ => redirect::follow(outgoing, &received),
+                    _ => redirect::follow(outgoing, &received, |url| vu.target().may_receive(url)),
                 };
                 if redirect == Redirect::Followed {
                     if hop >= *max_redirects as usize {
@@ -97,7 +97,10 @@ impl Ready<'_> {
             });
             let (redirect, received) = arrived.map_err(|source| {
                 let class = source.class();
-                measured.end(&RequestEnd::Error { class, timed_out: class == "connect_timeout" });
+                measured.end(&RequestEnd::Error {
+                    class,
+                    timed_out: matches!(class, "connect_timeout" | "timeout"),
+                });
                 RequestError::Transport { step: measured.name.to_string(), class, source }
             })?;
             let status = received.status.as_u16();
@@ -113,7 +116,7 @@ impl Ready<'_> {
                     hop += 1;
                     continue;
                 }
-                Redirect::Refused { host } => vu.note_refused_redirect(&measured.name, &host),
+                Redirect::Refused { to, why } => vu.note_refused_redirect(&measured.name, &to, why),
                 Redirect::None => {}
             }
             return Ok(Response {

@@ -157,7 +157,7 @@ fn fill(template: &str, path: &[(String, String)]) -> Result<String, RequestErro
     Ok(filled)
 }
 
-/// A URL that may be stored and shown: without user information, the query's values masked.
+/// A URL that may be stored and shown: without user information and fragment, the query's values masked.
 pub(crate) fn masked(url: &Url) -> String {
     let mut masked = url.clone();
     if !url.username().is_empty() || url.password().is_some() {
@@ -165,11 +165,8 @@ pub(crate) fn masked(url: &Url) -> String {
         let _ = masked.set_username("REDACTED");
         let _ = masked.set_password(None);
     }
-    if url.query().is_some() {
-        let names: Vec<String> =
-            url.query_pairs().map(|(name, _)| format!("{}=REDACTED", encode(&name))).collect();
-        masked.set_query(Some(&names.join("&")));
-    }
+    masked.set_query(url.query().map(redact::query).as_deref());
+    masked.set_fragment(None);
     masked.to_string()
 }
 
@@ -260,8 +257,16 @@ mod tests {
 
     #[test]
     fn a_shown_url_has_no_secrets() {
-        let url = Url::parse("http://me:secret@127.0.0.1/a?token=secret&n=1").unwrap();
-        assert_eq!(masked(&url), "http://REDACTED@127.0.0.1/a?token=REDACTED&n=REDACTED");
+        for (url, want) in [
+            (
+                "http://me:secret@127.0.0.1/a?token=secret&n=1&m=",
+                "http://REDACTED@127.0.0.1/a?token=REDACTED&n=REDACTED&m=",
+            ),
+            ("http://127.0.0.1/a?eyJhbGciOi", "http://127.0.0.1/a?REDACTED"),
+            ("http://127.0.0.1/a#access_token=secret", "http://127.0.0.1/a"),
+        ] {
+            assert_eq!(masked(&Url::parse(url).unwrap()), want);
+        }
         assert_eq!(name_of("/a?token={t}"), "/a");
     }
 }

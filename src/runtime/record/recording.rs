@@ -25,6 +25,9 @@ pub(crate) struct Recording {
     pub(super) metrics: HashMap<String, Selectors>,
     /// What every sample of the scenario has.
     pub(super) tags: Tags,
+    /// Steps and checks that thresholds name: they have rows of their own beside the limit.
+    judged_steps: HashSet<(StepKind, String)>,
+    judged_checks: HashSet<String>,
     max_names: usize,
     names: Mutex<Names>,
 }
@@ -34,6 +37,9 @@ struct Names {
     /// With the order in which they first appeared.
     steps: HashMap<(StepKind, String), u32>,
     checks: HashSet<String>,
+    /// How many of those the limit is for.
+    limited_steps: usize,
+    limited_checks: usize,
     metrics: BTreeMap<String, MetricKind>,
     /// Sorts of names of which there were too many.
     full: Vec<&'static str>,
@@ -51,11 +57,22 @@ impl Recording {
             checks: Vec::new(),
             metrics: HashMap::new(),
             tags,
+            judged_steps: HashSet::new(),
+            judged_checks: HashSet::new(),
             max_names,
             names: Mutex::new(Names { metrics: info.declared.metrics.clone(), ..Names::default() }),
         };
-        let series = Threshold::of(info).into_iter().flatten().filter_map(|threshold| threshold.series_of());
-        for series in series {
+        for threshold in Threshold::of(info).into_iter().flatten() {
+            if let Some((samples, name)) = threshold.names() {
+                let name = name.to_owned();
+                match samples {
+                    Samples::Requests => recording.judged_steps.insert((StepKind::Request, name)),
+                    Samples::Steps => recording.judged_steps.insert((StepKind::Step, name)),
+                    Samples::Checks => recording.judged_checks.insert(name),
+                    Samples::Iterations | Samples::Metric(_) => false,
+                };
+            }
+            let Some(series) = threshold.series_of() else { continue };
             let selectors = match series.samples {
                 Samples::Requests => &mut recording.requests,
                 Samples::Steps => &mut recording.steps,
@@ -74,28 +91,36 @@ impl Recording {
     /// The order in which the step appeared; `None` where it has to share the row of all others.
     pub(super) fn admit_step(&self, kind: StepKind, name: &str) -> Option<u32> {
         let names = &mut *self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = names.steps.len();
-        if let Some(rank) = names.steps.get(&(kind, name.to_owned())) {
+        let key = (kind, name.to_owned());
+        if let Some(rank) = names.steps.get(&key) {
             return Some(*rank);
         }
-        if known >= self.max_names {
-            self.note(names, "steps", name);
-            return None;
+        if !self.judged_steps.contains(&key) {
+            if names.limited_steps >= self.max_names {
+                self.note(names, "steps", name);
+                return None;
+            }
+            names.limited_steps += 1;
         }
-        names.steps.insert((kind, name.to_owned()), known as u32);
-        Some(known as u32)
+        let rank = names.steps.len() as u32;
+        names.steps.insert(key, rank);
+        Some(rank)
     }
 
     /// Whether the check gets a row of its own.
     pub(super) fn admit_check(&self, name: &str) -> bool {
         let names = &mut *self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = names.checks.contains(name) || names.checks.len() < self.max_names;
-        if fits {
-            names.checks.insert(name.to_owned());
-        } else {
-            self.note(names, "checks", name);
+        if names.checks.contains(name) {
+            return true;
         }
-        fits
+        if !self.judged_checks.contains(name) {
+            if names.limited_checks >= self.max_names {
+                self.note(names, "checks", name);
+                return false;
+            }
+            names.limited_checks += 1;
+        }
+        names.checks.insert(name.to_owned())
     }
 
     /// The kind that the metric has: as declared, or as first used. `None` where it has to share a row.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{OTHER, Shard};
+use crate::model::redact;
 use crate::model::stats::{StepKey, StepKind, StepStats};
 
 /// Which row of a scenario a sample belongs to.
@@ -21,7 +22,7 @@ pub(super) struct Step {
 }
 
 impl Shard {
-    /// The row `METHOD template`, and its name.
+    /// The row `METHOD template`, and its name, which is without the template's user information.
     pub(crate) fn request_step(
         &mut self,
         slot: usize,
@@ -30,7 +31,8 @@ impl Shard {
     ) -> (StepId, Arc<str>) {
         let known = self.scenarios[slot].requests.get(method).and_then(|steps| steps.get(template)).copied();
         let id = known.unwrap_or_else(|| {
-            let (id, _) = self.step(slot, StepKind::Request, &format!("{method} {template}"));
+            let name = format!("{method} {}", redact::without_user(template));
+            let (id, _) = self.step(slot, StepKind::Request, &name);
             // Names beyond the limit are not remembered: they may be without number.
             if self.scenarios[slot].steps[id.0].key.name != OTHER {
                 self.scenarios[slot]

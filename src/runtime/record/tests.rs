@@ -101,6 +101,19 @@ fn a_request_counts_in_the_columns_that_its_end_belongs_to() {
 }
 
 #[test]
+fn user_information_of_a_template_is_in_no_name() {
+    let (mut shard, now) = shard();
+    for template in ["http://ada:pw@127.0.0.1/x", "http://127.0.0.1/x", "http://bob:pw@127.0.0.1/x"] {
+        for _ in 0..2 {
+            request(&mut shard, template, &response(200, true), &[]);
+        }
+    }
+    let taken = shard.take(now).remove(0);
+    let rows: Vec<_> = taken.steps.iter().map(|(key, stats)| (key.name.as_str(), stats.count)).collect();
+    assert_eq!(rows, [("GET http://127.0.0.1/x", 6)]);
+}
+
+#[test]
 fn a_duration_is_without_what_was_before_the_first_byte() {
     let (mut shard, now) = shard();
     request(&mut shard, "/", &response(200, true), &[]);
@@ -169,6 +182,30 @@ fn checks_and_metrics_beyond_the_limit_are_counted_together_in_every_interval() 
     }
     let news = recording.take_news();
     assert!(news.len() == 2 && news.iter().any(|text| text.contains("checks: `check 20`")), "{news:?}");
+}
+
+#[test]
+fn what_a_threshold_names_has_its_row_however_many_names_came_before() {
+    let recording = recording(&[
+        r#"http_req_failed{step:"GET /judged"}"#,
+        r#"http_req_failed{step:"GET /gold",tier:gold}"#,
+        "checks{check:judged}",
+    ]);
+    let (mut shard, now) = shard_of(&recording);
+    for n in 0..=LIMIT {
+        request(&mut shard, &format!("/{n}"), &RequestEnd::Interrupted, &[]);
+        from(None, &[], |origin| shard.check(0, &format!("check {n}"), true, origin));
+    }
+    request(&mut shard, "/judged", &response(200, true), &[]);
+    request(&mut shard, "/gold", &response(200, true), &[("tier", "gold")]);
+    from(None, &[], |origin| shard.check(0, "judged", false, origin));
+    let taken = shard.take(now).remove(0);
+    let row = |name: &str| &taken.steps[&StepKey { kind: StepKind::Request, name: name.into() }];
+    assert_eq!((row("GET /judged").count, row("GET /gold").count, row(OTHER).interrupted), (1, 1, 1));
+    assert_eq!(taken.steps.len(), LIMIT + 3);
+    assert_eq!(series(&taken, 0), (1, 0, 1, 0), "its series sees the name, too");
+    assert_eq!(taken.checks["judged"], CheckStats { passes: 0, fails: 1 });
+    assert_eq!(taken.checks[OTHER], CheckStats { passes: 1, fails: 0 });
 }
 
 fn series(stats: &ScenarioStats, number: u32) -> (u64, u64, u64, u64) {

@@ -52,7 +52,9 @@ impl User for ScenarioUser {
         Box::pin(async move {
             let Some(state) = &mut self.state else { return };
             let mut iteration = Iteration::begin(&self.vu, start);
-            let work = panics::catch(AssertUnwindSafe(self.flow.iterate(&self.vu, state, &self.shared)));
+            // The call itself may panic, before there is a future.
+            let work = async { self.flow.iterate(&self.vu, state, &self.shared).await };
+            let work = panics::catch(AssertUnwindSafe(work));
             let ended = match iteration.context() {
                 Some(context) => work.with_context(context).await,
                 None => work.await,

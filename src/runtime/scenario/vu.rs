@@ -274,10 +274,10 @@ impl Vu {
     }
 
     /// Has the run say, once, that a redirect was not followed.
-    pub(crate) fn note_refused_redirect(&self, step: &str, host: &str) {
+    pub(crate) fn note_refused_redirect(&self, step: &str, to: &str, why: &str) {
         self.parts.run.refused_redirect.get_or_init(|| {
             format!(
-                "`{step}` was redirected to {host}, another host than it was sent to, and such redirects are not \
+                "`{step}` was redirected to {to}, {why}, and such redirects are not \
                  followed: the redirect itself is the response"
             )
         });

@@ -338,6 +338,7 @@ impl Config {
         let targets = self.otlp_traces.iter().chain(&self.otlp_metrics).map(|target| &target.headers);
         let tables =
             self.services.iter().map(|service| &service.env).chain([&self.env, &self.secrets]).chain(targets);
-        tables.flat_map(value::secrets).collect()
+        let values: Vec<_> = tables.flat_map(value::secrets).collect();
+        values.iter().map(AsRef::as_ref).collect()
     }
 }

@@ -227,22 +227,26 @@ mod tests {
     fn what_comes_from_outside_is_never_shown() {
         let text =
             "env-file = 'x.env'\n[secrets]\nAPI = { file = 'keys/api' }\nNONE = { file = 'keys/none' }\n";
-        let dotenv = format!("DB_PASSWORD={CANARY}-1\nREGION={CANARY}-2\nDB_PWD=abc\n");
+        let dotenv = format!(
+            "DB_PASSWORD={CANARY}-1\nREGION={CANARY}-2\nDB_PWD=abc\nDATABASE_URL=postgres://u:{CANARY}-3@db/x\n"
+        );
         let config = with_outside(text, &[], &dotenv, &Flags::default());
         insta::assert_snapshot!(render_text(&config), @r"
-    env-file         x.env                      loadtest.toml:1
-    env.DB_PASSWORD  ***                        .env:1
-    env.DB_PWD       ***                        .env:3
-    env.REGION       ***                        .env:2
-    secrets.API      *** (from keys/api)        loadtest.toml:3
-    secrets.NONE     not read (from keys/none)  loadtest.toml:4
-    trace            rate:500/s                 default
-    keep-runs        50                         default
+    env-file          x.env                      loadtest.toml:1
+    env.DATABASE_URL  ***                        .env:4
+    env.DB_PASSWORD   ***                        .env:1
+    env.DB_PWD        ***                        .env:3
+    env.REGION        ***                        .env:2
+    secrets.API       *** (from keys/api)        loadtest.toml:3
+    secrets.NONE      not read (from keys/none)  loadtest.toml:4
+    trace             rate:500/s                 default
+    keep-runs         50                         default
     ");
         for shown in [render_json(&config), format!("{config:?}")] {
             assert!(!shown.contains(CANARY), "{shown}");
         }
-        let masked: Vec<String> = vec![format!("{CANARY}-file"), format!("{CANARY}-1")];
+        let masked: Vec<String> =
+            vec![format!("{CANARY}-file"), format!("{CANARY}-1"), format!("{CANARY}-3")];
         assert_eq!(config.secrets(), masked.iter().map(String::as_str).collect());
     }
 

@@ -12,6 +12,7 @@ use super::{Config, EVERY_SCENARIO, OtlpTarget};
 use crate::model::duration;
 use crate::model::load::Stage;
 use crate::model::plan::TracePolicy;
+use crate::model::redact;
 
 /// One effective value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,7 +57,7 @@ fn printable(text: &str) -> String {
 fn entries(config: &Config) -> Vec<Entry<'_>> {
     let mut list = List::default();
     list.optional("profile", config.profile.as_ref(), |name| name.as_str().into());
-    list.optional("base-url", config.base_url.as_ref(), |url| masked_url(url).into());
+    list.optional("base-url", config.base_url.as_ref(), |url| redact::text(url).into());
     list.optional("env-file", config.env_file.as_ref(), |path| path.as_str().into());
     list.values("env", &config.env, Show::Plain);
     list.values("secrets", &config.secrets, Show::Plain);
@@ -125,7 +126,9 @@ impl<'a> List<'a> {
     fn values(&mut self, table: &str, values: &'a Values, show: Show) {
         for (key, entry) in values {
             self.add(format!("{table}.{key}"), entry, |value| match value {
-                Value::Plain(text) if show == Show::Plain && !names_a_secret(key) => masked_url(text).into(),
+                Value::Plain(text) if show == Show::Plain && !names_a_secret(key) => {
+                    redact::text(text).into()
+                }
                 Value::Plain(_) | Value::Dotenv(_) => MASK.into(),
                 Value::Secret { from, value } => {
                     let shown = match (value, from) {
@@ -145,7 +148,7 @@ impl<'a> List<'a> {
 
     fn target(&mut self, table: &str, target: Option<&'a OtlpTarget>) {
         let Some(target) = target else { return };
-        self.add(format!("{table}.endpoint"), &target.endpoint, |url| masked_url(url).into());
+        self.add(format!("{table}.endpoint"), &target.endpoint, |url| redact::text(url).into());
         self.add(format!("{table}.protocol"), &target.protocol, |protocol| protocol.as_str().into());
         self.values(&format!("{table}.headers"), &target.headers, Show::Names);
     }
@@ -158,9 +161,12 @@ impl<'a> List<'a> {
                 self.optional(key("package"), package.as_ref(), |package| package.as_str().into());
                 self.optional(key("features"), features.as_ref(), |features| features.join(" ").into());
             }
-            Program::Command(command) => self.add(key("command"), command, |words| words.join(" ").into()),
+            Program::Command(command) => self
+                .add(key("command"), command, |words| command_line(words.iter().map(String::as_str)).into()),
         }
-        self.optional(key("args"), service.args.as_ref(), |args| args.join(" ").into());
+        self.optional(key("args"), service.args.as_ref(), |args| {
+            command_line(args.iter().map(String::as_str)).into()
+        });
         self.values(&key("env"), &service.env, Show::Plain);
         self.optional(key("dir"), service.dir.as_ref(), |dir| dir.as_str().into());
         if let Some(probe) = &service.probe {
@@ -169,7 +175,7 @@ impl<'a> List<'a> {
                 Probe::Tcp(address) => ("ready.tcp", address),
                 Probe::Log(line) => ("ready.log", line),
             };
-            self.add(key(kind), probe, |_| masked_url(target).into());
+            self.add(key(kind), probe, |_| redact::text(target).into());
             self.add(key("ready.timeout"), &service.ready_timeout, |it| duration_text(*it).into());
         }
         self.optional(key("port"), service.port.as_ref(), |port| (*port).into());
@@ -186,23 +192,30 @@ impl<'a> List<'a> {
     }
 }
 
-/// The URL with its user, password and query values masked.
-fn masked_url(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    let authority = place.split('/').next().unwrap_or(place);
-    let place = match authority.rfind('@') {
-        Some(at) => format!("{MASK}{}", &place[at..]),
-        None => place.to_owned(),
-    };
-    let query = query.map_or(String::new(), |query| {
-        let pairs: Vec<String> = query
-            .split('&')
-            .map(|pair| pair.split_once('=').map_or(pair.to_owned(), |(name, _)| format!("{name}={MASK}")))
-            .collect();
-        format!("?{}", pairs.join("&"))
-    });
-    format!("{scheme}://{place}{query}")
+/// A command line without the secrets in it. In a word of several, such as a script for a shell, each is looked at.
+fn command_line<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    let mut is_secret = false;
+    let shown: Vec<String> = words
+        .map(|word| {
+            if std::mem::take(&mut is_secret) && !word.starts_with('-') {
+                return MASK.to_owned();
+            }
+            let named =
+                word.match_indices(['=', ':']).map(|(at, _)| word.split_at(at + 1)).find(|(name, _)| {
+                    let name = &name[..name.len() - 1];
+                    name.split_whitespace().next_back().is_some_and(names_a_secret)
+                });
+            if let Some((name, _)) = named {
+                return format!("{name}{MASK}");
+            }
+            if word.contains(char::is_whitespace) {
+                return command_line(word.split_whitespace());
+            }
+            is_secret = word.starts_with('-') && names_a_secret(word);
+            redact::text(word).into_owned()
+        })
+        .collect();
+    shown.join(" ")
 }
 
 fn duration_text(value: Duration) -> String {
@@ -222,4 +235,29 @@ fn stages_text(stages: &[Stage]) -> String {
     let stages: Vec<String> =
         stages.iter().map(|stage| format!("{}:{}", duration::format(stage.duration), stage.target)).collect();
     stages.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_shown_without_its_secrets() {
+        for (words, want) in [
+            (&["--port", "{port}", "--token=abc", "-v"][..], "--port {port} --token=*** -v"),
+            (&["--token", "abc", "--name", "x"], "--token *** --name x"),
+            (&["--no-auth", "--token", "abc"], "--no-auth --token ***"),
+            (&["--db", "postgres://u:abc@db/x?k=abc"], "--db postgres://REDACTED@db/x?k=REDACTED"),
+            (&["env", "DB_PASS=abc", "serve"], "env DB_PASS=*** serve"),
+            (&["-H", "Authorization: Bearer abc"], "-H Authorization:***"),
+            (&["--header=Authorization: Bearer abc"], "--header=Authorization:***"),
+            (&["sh", "-c", "exec serve --secret abc --port 1"], "sh -c exec serve --secret *** --port 1"),
+            (
+                &["--backend=http://127.0.0.1:{service.auth.port}"],
+                "--backend=http://127.0.0.1:{service.auth.port}",
+            ),
+        ] {
+            assert_eq!(command_line(words.iter().copied()), want);
+        }
+    }
 }

@@ -281,7 +281,8 @@ fn secrets_are_resolved_and_never_shown() {
     let text = format!(
         "base-url = 'http://u:{CANARY}@host:1/p?key={CANARY}'\n[env]\nKEY = {{ env = 'MINE' }}\nDB_PASSWORD = '{CANARY}'\n\
          [otlp]\nendpoint = 'http://{CANARY}@x'\nheaders = {{ x-vendor = '{CANARY}' }}\n\
-         [[service]]\nname = 'a'\nbin = 'a'\nenv = {{ JWT = {{ env = 'MINE' }}, DB = 'postgres://u:{CANARY}@db/x' }}\n"
+         [[service]]\nname = 'b'\ncommand = ['b', '--password={CANARY}']\n\
+         [[service]]\nname = 'a'\nbin = 'a'\nargs = ['--token', '{CANARY}', 'http://u:{CANARY}@x']\nenv = {{ JWT = {{ env = 'MINE' }}, DB = 'postgres://u:{CANARY}@db/x' }}\n"
     );
     let files = [file("loadtest.toml", &text)];
     let config = resolve(&files, &variables(&[("MINE", CANARY)]), &Flags::default()).unwrap();

@@ -1,7 +1,10 @@
 //! Values that may be secret: written plainly, or taken from elsewhere and never shown.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+
+use percent_encoding::percent_decode_str;
 
 use super::error::ConfigError;
 use super::source::Sourced;
@@ -119,12 +122,30 @@ fn reveal_as(
 
 /// The secrets among `values`, for masking them in what others print. Of a `.env` file those whose name says that they are:
 /// to mask every `1` and `debug` of one would make a report unreadable.
-pub(super) fn secrets(values: &Values) -> impl Iterator<Item = &str> {
-    values.iter().filter_map(|(key, entry)| match &entry.value {
-        Value::Secret { value: Ok(value), .. } => Some(value.as_str()),
-        Value::Dotenv(value) if names_a_secret(key) && value.len() >= SHORTEST_MASKED => Some(value.as_str()),
-        _ => None,
+pub(super) fn secrets(values: &Values) -> impl Iterator<Item = Cow<'_, str>> {
+    values.iter().flat_map(|(key, entry)| {
+        let (value, is_secret) = match &entry.value {
+            Value::Secret { value: Ok(value), .. } => (value, true),
+            Value::Dotenv(value) => (value, names_a_secret(key) && value.len() >= SHORTEST_MASKED),
+            Value::Plain(_) | Value::Secret { value: Err(_), .. } => return Vec::new(),
+        };
+        let mut secrets = password(value);
+        secrets.extend(is_secret.then_some(Cow::Borrowed(value.as_str())));
+        secrets
     })
+}
+
+/// The password in a URL, as it stands there and decoded: it can be written apart from its URL. One that is also the name of
+/// the user (`postgres:postgres`) is nobody's secret, and would be masked wherever else the word stands.
+fn password(url: &str) -> Vec<Cow<'_, str>> {
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+    match user.and_then(|user| user.split_once(':')) {
+        Some((name, password)) if password.len() >= SHORTEST_MASKED && password != name => {
+            vec![Cow::Borrowed(password), percent_decode_str(password).decode_utf8_lossy()]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether a variable's name says that its value is not for others' eyes.
@@ -133,5 +154,40 @@ pub(super) fn names_a_secret(name: &str) -> bool {
     ["authorization", "cookie", "credential", "passw", "secret", "token"]
         .iter()
         .any(|word| name.contains(word))
-        || name.split(['-', '_', '.']).any(|word| matches!(word, "key" | "apikey" | "pwd"))
+        || name
+            .split(['-', '_', '.'])
+            .any(|word| matches!(word, "apikey" | "auth" | "dsn" | "jwt" | "key" | "pass" | "pwd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_by_their_words_that_a_value_is_secret() {
+        for name in
+            ["DB_PASS", "pass", "SENTRY_DSN", "JWT", "jwt-signing", "REDIS_AUTH", "PGPASSWORD", "API_KEY"]
+        {
+            assert!(names_a_secret(name), "{name}");
+        }
+        for name in ["COMPASS", "BYPASS_CACHE", "AUTHOR", "KEYBOARD", "DATABASE_URL"] {
+            assert!(!names_a_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_found_in_a_url_and_nowhere_else() {
+        for (url, want) in [
+            ("postgres://ada:hunter2@db:5432/x", vec!["hunter2", "hunter2"]),
+            ("redis://:p%40ssword@cache", vec!["p%40ssword", "p@ssword"]),
+            ("postgres://ada:a@b:c@db/x", vec!["a@b:c", "a@b:c"]),
+            ("postgres://postgres:postgres@db/x", vec![]),
+            ("http://ada:abc@host", vec![]),
+            ("http://ada@host", vec![]),
+            ("http://127.0.0.1:8080/users/@me", vec![]),
+            ("ada:hunter2@host", vec![]),
+        ] {
+            assert_eq!(password(url), want, "{url}");
+        }
+    }
 }

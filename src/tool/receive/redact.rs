@@ -7,11 +7,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 pub(crate) use crate::model::redact::text;
-use crate::model::redact::{REDACTED, query};
+use crate::model::redact::{REDACTED, SECRET_HEADERS, query};
 use crate::model::secret::Secrets;
-
-/// Headers whose values are always secret.
-const HEADERS: [&str; 5] = ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
 
 /// Before a header's name in the key of an attribute.
 const HEADER_KEYS: [&str; 6] = [
@@ -74,7 +71,7 @@ impl Redactor {
         let key = key.to_ascii_lowercase();
         let header = HEADER_KEYS.iter().find_map(|prefix| key.strip_prefix(prefix));
         let last = key.rsplit('.').next().unwrap_or_default().replace('-', "_");
-        if header.is_some_and(|name| HEADERS.contains(&header_name(name).as_str()))
+        if header.is_some_and(|name| SECRET_HEADERS.contains(&header_name(name).as_str()))
             || SECRET_KEYS.contains(&last.as_str())
             || key.starts_with("db.query.parameter.")
             || key.starts_with("db.operation.parameter.")

@@ -36,7 +36,7 @@ impl Default for Options {
 pub(crate) fn report(summary: &Summary, options: &Options) -> String {
     let style = options.style;
     let mut out = table::table(summary, &options.columns);
-    if table::has_lower_bounds(summary) {
+    if table::has_lower_bounds(summary, &options.columns) {
         out.push_str("≥: at least; requests that were cut off would have taken longer\n");
     }
     let _ = writeln!(out, "\n{}", style.bold(&table::totals(&summary.totals)));

@@ -206,6 +206,35 @@ fn users_are_added_under_load_up_to_the_most_and_it_is_said_once() {
 }
 
 #[test]
+fn users_whose_setup_fails_under_load_are_not_tried_without_end() {
+    let server = Server::start();
+    let setups = Arc::new(AtomicU64::new(0));
+    let count = setups.clone();
+    let flow = stateful("failing")
+        .setup(async |_: &Vu| -> Result<()> { Ok(()) })
+        .vu_setup(async move |_: &Vu, (): &()| -> Result<()> {
+            if count.fetch_add(1, Ordering::Relaxed) > 0 {
+                Err("no more accounts")?;
+            }
+            Ok(())
+        })
+        .iteration(async |vu: &Vu, (): &mut (), (): &()| -> Result {
+            vu.get("/delay/{ms}").path("ms", 100).send().await?;
+            Ok(())
+        })
+        .arrival_rate(100, secs(1), secs(1))
+        .pre_allocated_vus(1)
+        .max_vus(5);
+    let scenarios = vec![flow];
+    let plan = plan(Some(&server), &scenarios);
+    let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());
+    assert_eq!(setups.load(Ordering::Relaxed), 1 + 3);
+    let [warning] = &outcome.warnings[..] else { panic!("{:?}", outcome.warnings) };
+    assert_eq!(warning.code, "user-not-added");
+    assert!(warning.message.contains("no more accounts. After 3 failures in a row"), "{}", warning.message);
+}
+
+#[test]
 fn at_the_end_nothing_starts_and_what_runs_is_cut_off_and_counted_from_when_it_was_due() {
     let server = Server::start();
     let scenario = scenario("slow", slow)

@@ -14,6 +14,9 @@ fn site(asked: &Asked) -> Answer {
             .header("location", "/account")
             .header("set-cookie", "session=s1; HttpOnly")
             .header("set-cookie", "only=here; Path=/login"),
+        ("/logout", _) => {
+            builder.status(303).header("location", "/bye").header("set-cookie", "session=; Max-Age=0")
+        }
         ("/set", Some(cookie)) => builder.header("set-cookie", cookie),
         _ => builder,
     };
@@ -53,6 +56,18 @@ fn a_cookie_is_sent_from_the_hop_after_it_was_set_until_the_iteration_ends() {
     run_at(&server, scenario("s", signing_in).iterations_per_vu(1, 2));
     let iteration = [("/first", ""), ("/login", ""), ("/account", "session=s1"), ("/login/again", "own=1")];
     assert_eq!(told(&server, "cookie"), pairs(&[iteration, iteration].concat()));
+}
+
+#[test]
+fn a_cookie_that_a_redirect_takes_away_is_not_sent_to_where_it_leads() {
+    let server = Answering::start(site);
+    let flow = async |vu: &Vu| -> Result {
+        vu.cookies().set("session", "s1")?;
+        vu.post("/logout").send().await?.expect_status(200)?;
+        Ok(())
+    };
+    run_at(&server, scenario("s", flow).iterations_per_vu(1, 1));
+    assert_eq!(told(&server, "cookie"), pairs(&[("/logout", "session=s1"), ("/bye", "")]));
 }
 
 #[test]

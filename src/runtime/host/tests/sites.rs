@@ -99,3 +99,34 @@ fn each_request_without_reuse_connects() {
         assert_eq!(3 - zeros, connected, "{connecting:?}");
     }
 }
+
+#[test]
+fn a_redirect_to_a_port_that_is_elsewhere_is_not_followed() {
+    let server = super::answering::Answering::start(|_| {
+        let builder = http::Response::builder().status(302).header("location", "http://localhost:81/");
+        builder.body("moved".into()).unwrap()
+    });
+    let options = HttpOptions::new().resolve("localhost", 81, [192, 0, 2, 1]);
+    let scenarios = vec![scenario("s", one_request).http(options).iterations_per_vu(1, 1)];
+    let base_url = Some(format!("http://localhost:{}", server.address.port()));
+    let plan = RunPlan { base_url, ..plan(None, &scenarios) };
+    let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());
+    assert_eq!(outcome.step(StepKind::Request, "GET /").status, [(302, 1)].into());
+    let told = format!("{:?}", outcome.warnings);
+    assert!(told.contains("redirected to localhost:81, which may not be sent load"), "{told}");
+}
+
+#[test]
+fn a_body_that_had_no_connection_is_not_counted_as_sent() {
+    let flow = async |vu: &Vu| -> Result {
+        vu.post("/").body("four").send().await?;
+        Ok(())
+    };
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let scenarios = vec![scenario("s", flow).iterations_per_vu(1, 2)];
+    let plan = RunPlan { base_url: Some(format!("http://{closed}")), ..plan(None, &scenarios) };
+    let outcome = run_with(scenarios, plan, &StopFlag::default());
+    let step = outcome.step(StepKind::Request, "POST /");
+    assert_eq!(step.error_types, [("connect_refused".to_owned(), 2)].into());
+    assert_eq!(step.bytes_sent, 0);
+}

@@ -163,3 +163,16 @@ fn a_user_that_a_ramp_takes_away_and_brings_back_is_the_same_one() {
     assert_eq!(outcome.load().iterations, count as u64);
     assert_eq!(server.seen().connections, 2);
 }
+
+#[test]
+fn a_panic_before_there_is_a_future_is_one_of_the_iteration() {
+    fn eager(vu: &Vu) -> std::future::Ready<Result> {
+        panic!("iteration {} has no future", vu.iteration());
+    }
+    let server = Server::start();
+    let outcome = run(&server, scenario("eager", eager).iterations_per_vu(2, 3));
+    assert_eq!((outcome.load().iterations, outcome.load().panics), (6, 6));
+    let within = mix("mixed", [(1, scenario("eager", eager)), (1, scenario("two", two_requests))]);
+    let outcome = run(&server, within.shared_iterations(1, 4));
+    assert_eq!((outcome.load().iterations, outcome.load().panics), (4, 2));
+}

@@ -20,7 +20,7 @@ use super::http2;
 use super::progress::Progress;
 use super::tls;
 use super::wire::{Marks, Wire};
-use crate::model::http::{HttpSettings, HttpVersion};
+use crate::model::http::{HttpSettings, HttpVersion, is_generators_own};
 use crate::runtime::http::error::TransportError;
 use crate::sys::clock;
 
@@ -216,23 +216,43 @@ impl Laps {
     }
 }
 
-/// Tries the addresses in order; the last one's error is told.
+/// Tries the addresses in order, those alone that can be reached from where it comes. Of what went wrong the most telling
+/// is told, the last one of several.
 async fn dial(
     url: &Url,
     addresses: &[SocketAddr],
     from: Option<IpAddr>,
 ) -> Result<TcpStream, TransportError> {
-    let mut last = None;
-    for address in addresses {
+    let mut told: Option<TransportError> = None;
+    let is_of_family = |address: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4());
+    for address in addresses.iter().filter(is_of_family) {
         match dial_one(*address, from).await {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = Some(error),
+            Err(error) if told.as_ref().is_some_and(|told| says(told) > says(&error)) => {}
+            Err(error) => told = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| TransportError::Dns {
-        host: url.host_str().unwrap_or_default().to_owned(),
-        source: io::Error::other("the name has no address"),
+    Err(told.unwrap_or_else(|| match (addresses.first(), from) {
+        (Some(address), Some(from)) => {
+            let other = format!("{} is not of the same family", address.ip());
+            let source = io::Error::new(io::ErrorKind::AddrNotAvailable, other);
+            TransportError::Source { address: from, source }
+        }
+        _ => TransportError::Dns {
+            host: url.host_str().unwrap_or_default().to_owned(),
+            source: io::Error::other("the name has no address"),
+        },
     }))
+}
+
+/// How much an error says of the server: most where the server itself answered, nothing where the generator could not ask.
+fn says(error: &TransportError) -> u8 {
+    match error.class() {
+        "connect_refused" | "reset" => 3,
+        "connect_timeout" => 2,
+        class if is_generators_own(class) => 0,
+        _ => 1,
+    }
 }
 
 async fn dial_one(address: SocketAddr, from: Option<IpAddr>) -> Result<TcpStream, TransportError> {
@@ -241,10 +261,6 @@ async fn dial_one(address: SocketAddr, from: Option<IpAddr>) -> Result<TcpStream
         None => TcpStream::connect(address).await.map_err(failed)?,
         Some(from) => {
             let cannot = |source| TransportError::Source { address: from, source };
-            if from.is_ipv4() != address.is_ipv4() {
-                let other = format!("{} is not of the same family", address.ip());
-                return Err(cannot(io::Error::new(io::ErrorKind::AddrNotAvailable, other)));
-            }
             let socket = if from.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
             let socket = socket.map_err(failed)?;
             socket.bind((from, 0).into()).map_err(cannot)?;

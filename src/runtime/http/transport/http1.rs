@@ -39,6 +39,7 @@ impl Sender {
         progress: &mut Progress,
     ) -> Attempt<Incoming> {
         self.marks.begin();
+        progress.watch(self.marks.clone());
         let sent = self.requests.try_send_request(request).await;
         sent.inspect(|_| progress.answer(self.marks.sent(), self.marks.answered())).map_err(|error| Failed {
             is_unsent: error.message().is_some() || !self.marks.is_touched(),

@@ -88,6 +88,7 @@ impl Sender {
                 && let Poll::Ready(at) = sending.as_mut().poll(cx)
             {
                 sent = Some(at);
+                progress.sent(at);
             }
             response.as_mut().poll(cx)
         })
@@ -122,6 +123,16 @@ async fn send(mut stream: SendStream<Bytes>, mut body: Payload) -> Instant {
 
 /// The stream was never opened: nothing of the request was sent.
 fn unopened(error: h2::Error) -> Failed {
+    // Neither the connection nor the server has anything against it: the request itself cannot be sent, and no other
+    // connection would change that.
+    if !error.is_io() && !error.is_go_away() && !error.is_reset() {
+        return Failed {
+            is_unsent: false,
+            is_unanswered: true,
+            ends_connection: false,
+            error: TransportError::Http2Unsendable(error),
+        };
+    }
     Failed {
         is_unsent: true,
         is_unanswered: true,

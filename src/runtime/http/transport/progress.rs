@@ -1,7 +1,9 @@
 //! How far a request has come, and when: what its phases are computed from.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::wire::Marks;
 use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::sys::clock;
 
@@ -25,6 +27,8 @@ pub(in crate::runtime::http) struct Progress {
     handed: Handed,
     sent: Option<Instant>,
     answered: Option<Instant>,
+    /// What its connection notes of it, while it is under way there.
+    marks: Option<Arc<Marks>>,
     retries: u32,
 }
 
@@ -46,16 +50,33 @@ impl Progress {
         self.tls += tls;
     }
 
+    /// The request goes onto a connection that notes in `marks` how far it is.
+    pub(super) fn watch(&mut self, marks: Arc<Marks>) {
+        self.marks = Some(marks);
+    }
+
+    /// The whole request was handed over, and nothing of an answer is there yet.
+    pub(super) fn sent(&mut self, at: Instant) {
+        self.sent = Some(at);
+    }
+
     /// The whole request was handed over at `sent`, and the answer began at `answered`.
     pub(super) fn answer(&mut self, sent: Option<Instant>, answered: Option<Instant>) {
         self.sent = sent;
         self.answered = answered;
+        self.marks = None;
     }
 
     /// What was sent has to be sent again, on another connection.
     pub(super) fn retry(&mut self) {
         self.retries += 1;
         self.handed = Handed::NotYet;
+        (self.sent, self.answered, self.marks) = (None, None, None);
+    }
+
+    /// Whether the request was given to a connection, this time or before.
+    pub(in crate::runtime::http) fn was_handed(&self) -> bool {
+        self.retries > 0 || !matches!(self.handed, Handed::NotYet)
     }
 
     /// How often the request was sent again.
@@ -71,8 +92,9 @@ impl Progress {
             Handed::NotYet => ended,
         };
         // Where one was not seen, the one after it stands for it.
-        let answered = self.answered.unwrap_or(ended).clamp(handed, ended);
-        let sent = self.sent.unwrap_or(answered).clamp(handed, answered);
+        let marks = self.marks.as_ref();
+        let answered = self.answered.or_else(|| marks?.answered()).unwrap_or(ended).clamp(handed, ended);
+        let sent = self.sent.or_else(|| marks?.sent()).unwrap_or(answered).clamp(handed, answered);
         let mut times = PhaseTimes::default();
         // What is left of the time before the request had its connection.
         let mut left = handed.saturating_duration_since(began);

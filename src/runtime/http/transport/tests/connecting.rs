@@ -288,3 +288,19 @@ async fn connecting_takes_as_long_as_it_may_and_no_longer() {
     let all: Duration = HttpPhase::ALL.iter().map(|phase| times.get(*phase)).sum();
     assert!(all >= at_most, "{times:?}");
 }
+
+#[tokio::test]
+async fn a_server_that_is_down_is_told_whatever_its_other_addresses_lack() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let outgoing = request_to(Method::GET, &format!("http://down.invalid:{}/", closed.port()));
+    // From a loopback address there is no way to the last one, and none to the one between.
+    for addresses in ["127.0.0.1,::1", "::1,127.0.0.1", "127.0.0.1,192.0.2.1", "127.0.0.1,::1,192.0.2.1"] {
+        let settings = HttpSettings {
+            source_ips: "127.0.0.1".parse().ok(),
+            resolve: vec![format!("down.invalid:{}:{addresses}", closed.port()).parse().unwrap()],
+            ..HttpSettings::default()
+        };
+        let error = connecting(settings).send(&outgoing).await.unwrap_err();
+        assert_eq!(error.class(), "connect_refused", "{addresses}: {error:?}");
+    }
+}

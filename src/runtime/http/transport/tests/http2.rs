@@ -281,3 +281,19 @@ async fn bodies_longer_than_any_window_go_both_ways_and_no_header_of_the_connect
         (&HeaderValue::from_static("shop.example"), &HeaderValue::from_static("None"))
     );
 }
+
+#[tokio::test]
+async fn a_header_that_http2_does_not_have_is_told_without_another_connection() {
+    let (address, accepted) = limited(100).await;
+    let transport = knowing();
+    let plain = request_to(Method::GET, &format!("http://{address}/"));
+    let mut outgoing = request_to(Method::GET, &format!("http://{address}/"));
+    outgoing.headers.insert("te", HeaderValue::from_static("gzip"));
+    transport.send(&plain).await.unwrap();
+    let (ended, _, retries) = transport.timed(&outgoing).await;
+    let error = ended.unwrap_err();
+    assert_eq!((error.class(), retries), ("protocol", 0));
+    assert_eq!(error.to_string(), "the request cannot be sent over HTTP/2");
+    assert_eq!(transport.send(&plain).await.unwrap().status, 200);
+    assert_eq!(*accepted.lock().unwrap(), 1);
+}

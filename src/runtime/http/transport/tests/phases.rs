@@ -128,3 +128,18 @@ async fn a_request_that_was_never_sent_has_no_duration() {
     assert_eq!(ended.unwrap_err().class(), "connect_refused");
     assert_eq!(times.duration(), Duration::ZERO);
 }
+
+#[tokio::test]
+async fn a_request_that_is_cut_off_once_it_was_sent_has_waited() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let outgoing = request_to(Method::GET, &format!("http://{}/", listener.local_addr().unwrap()));
+    // The system accepts, and nobody answers.
+    for version in [HttpVersion::Http1, HttpVersion::Http2PriorKnowledge] {
+        let transport = connecting(HttpSettings { version: Some(version), ..HttpSettings::default() });
+        let (mut progress, began) = (Progress::default(), clock::now());
+        let cut = tokio::time::timeout(DELAY, transport.exchange(&outgoing, &mut progress)).await;
+        let times = progress.phases(began, clock::now());
+        assert!(cut.is_err());
+        assert_eq!(long(&times), [HttpPhase::Waiting], "{version:?} {times:?}");
+    }
+}
