@@ -9,7 +9,7 @@ use crate::model::http::{HttpSettings, HttpVersion, Resolve};
 /// How a scenario's users connect and speak HTTP: versions, TLS, addresses. Handed to
 /// [`Scenario::http`](crate::Scenario::http).
 ///
-/// What the command line, `LOADTEST_HTTP_*` and a profile of `loadtest.toml` say stands above it; what `[http]` outside of
+/// [`Vu::reqwest`](crate::Vu::reqwest) knows nothing of it. What the command line, `LOADTEST_HTTP_*` and a profile of `loadtest.toml` say stands above it; what `[http]` outside of
 /// profiles says, below.
 ///
 /// ```

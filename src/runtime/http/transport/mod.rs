@@ -26,6 +26,7 @@ use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
 use super::error::TransportError;
+use crate::sys::clock;
 use body::Body;
 use connect::{Channel, Connection};
 use pool::Pool;
@@ -143,7 +144,8 @@ impl Transport {
     ) -> Result<(Connection, bool), TransportError> {
         // What a server closed was perhaps not the only one: the next attempt had better begin anew.
         let is_first = progress.retries() == 0;
-        if let Some(connection) = self.kept(url, is_first, progress).await {
+        if let Some(connection) = self.kept(url, is_first).await {
+            progress.hand_at_once();
             return Ok((connection, true));
         }
         // Where requests can go onto one connection, one of them connects, and the others wait for it.
@@ -153,8 +155,9 @@ impl Transport {
             None => None,
         };
         if turn.is_some()
-            && let Some(connection) = self.kept(url, is_first, progress).await
+            && let Some(connection) = self.kept(url, is_first).await
         {
+            progress.hand(clock::now());
             return Ok((connection, true));
         }
         // Boxed, because it is large and rare: every request would carry its room.
@@ -166,14 +169,13 @@ impl Transport {
     }
 
     /// A kept connection that is not known to be closed. Of HTTP/1, only where `any` will do.
-    async fn kept(&self, url: &Url, any: bool, progress: &mut Progress) -> Option<Connection> {
+    async fn kept(&self, url: &Url, any: bool) -> Option<Connection> {
         while let Some(mut connection) = self.pool.take(url, any) {
             let ready = match &mut connection.channel {
                 Channel::Http1(sender) => sender.ready().await,
                 Channel::Http2(sender) => sender.ready().await,
             };
             if ready.is_ok() {
-                progress.hand_at_once();
                 return Some(connection);
             }
             self.pool.forget(url, &connection);

@@ -35,11 +35,7 @@ pub(in crate::runtime::http) struct Progress {
 impl Progress {
     /// The request has a connection that was kept, and no time has passed but for attempts before.
     pub(super) fn hand_at_once(&mut self) {
-        self.handed = if self.retries == 0 && self.connecting.is_zero() {
-            Handed::AtOnce
-        } else {
-            Handed::At(clock::now())
-        };
+        self.handed = if self.retries == 0 { Handed::AtOnce } else { Handed::At(clock::now()) };
     }
 
     /// The request was given to its connection at `at`.

@@ -243,6 +243,29 @@ async fn requests_beside_each_other_share_the_one_connection_that_is_made() {
 }
 
 #[tokio::test]
+async fn who_waits_for_another_request_to_connect_is_blocked() {
+    let (acceptor, _) = certified(&[b"h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let outgoing = request_to(Method::GET, &format!("https://{}/", listener.local_addr().unwrap()));
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        tokio::time::sleep(DELAY).await;
+        echo(acceptor.accept(stream).await.unwrap(), true).await;
+    });
+    let transport = connecting(HttpSettings {
+        version: Some(HttpVersion::Http2PriorKnowledge),
+        insecure: Some(true),
+        ..HttpSettings::default()
+    });
+    let (one, other) = tokio::join!(transport.timed(&outgoing), transport.timed(&outgoing));
+    let shortest = DELAY.saturating_sub(Duration::from_millis(2));
+    assert!(one.0.is_ok() && one.1.get(HttpPhase::Tls) >= shortest, "{:?}", one.1);
+    assert!(other.0.is_ok() && other.1.get(HttpPhase::Blocked) >= shortest, "{:?}", other.1);
+    assert!(other.1.get(HttpPhase::Tls).is_zero() && other.1.get(HttpPhase::Connecting).is_zero());
+}
+
+#[tokio::test]
 async fn bodies_longer_than_any_window_go_both_ways_and_no_header_of_the_connection_does() {
     let (address, _) = limited(100).await;
     let mut outgoing = request_to(Method::POST, &format!("http://{address}/"));
