@@ -223,13 +223,14 @@ mod tests {
             };
             let condition = Condition::parse(&format!("{aggregation} {operator} {limit}"), "m", kind).unwrap();
             for value in [limit, limit + away] {
+                let order = value.partial_cmp(&limit).unwrap();
                 let fits = match operator.as_str() {
-                    "<" => value < limit,
-                    "<=" => value <= limit,
-                    ">" => value > limit,
-                    ">=" => value >= limit,
-                    "==" => value == limit,
-                    _ => value != limit,
+                    "<" => order.is_lt(),
+                    "<=" => order.is_le(),
+                    ">" => order.is_gt(),
+                    ">=" => order.is_ge(),
+                    "==" => order.is_eq(),
+                    _ => order.is_ne(),
                 };
                 prop_assert_eq!(condition.holds(value), fits, "{} of {}", condition, value);
                 prop_assert_eq!(condition.holds_within(value, value), fits);

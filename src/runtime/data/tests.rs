@@ -194,7 +194,7 @@ proptest! {
             let Err(error) = rows else { continue };
             let place = error.strip_prefix("p:").and_then(|rest| rest.split(':').next());
             let line = place.and_then(|line| line.parse::<usize>().ok());
-            let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let lines = bytes.split(|byte| *byte == b'\n').count();
             prop_assert!(line.is_some_and(|line| line <= lines), "{} of {} lines", error, lines);
         }
     }
