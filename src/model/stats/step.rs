@@ -52,7 +52,7 @@ pub(crate) struct StepStats {
     /// First byte sent to last byte received, of the same requests. Requests only.
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) duration: Latency,
-    /// What the time of expected responses consists of.
+    /// What the time of the same requests consists of.
     #[serde(skip_serializing_if = "Phases::is_empty")]
     pub(crate) phases: Phases,
     pub(crate) bytes_sent: u64,
@@ -76,11 +76,12 @@ impl StepStats {
     pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
         self.latency.record_censored(total);
         self.duration.record_censored(phases.duration());
+        self.phases.record_cut_off(phases);
     }
 
-    /// How long the phase took, over the expected responses.
+    /// How long the phase took, over the requests that have a duration.
     pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
-        self.phases.of(phase, self.duration.complete_count())
+        self.phases.of(phase, self.duration.count())
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {

@@ -26,7 +26,6 @@ use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
 use super::error::TransportError;
-use crate::sys::clock;
 use body::Body;
 use connect::{Channel, Connection};
 use pool::Pool;
@@ -157,7 +156,7 @@ impl Transport {
         if turn.is_some()
             && let Some(connection) = self.kept(url, is_first).await
         {
-            progress.hand(clock::now());
+            progress.hand();
             return Ok((connection, true));
         }
         // Boxed, because it is large and rare: every request would carry its room.

@@ -210,6 +210,12 @@ async fn beyond_as_many_streams_as_the_server_allows_a_request_is_blocked() {
     let blocked = [one.1, other.1].map(|times| times.get(HttpPhase::Blocked));
     assert!(blocked[1] >= shortest, "{blocked:?}");
     assert!(blocked[0] < blocked[1], "{blocked:?}");
+    // The second is cut off before the first one's stream ends.
+    let (mut progress, began) = (Progress::default(), clock::now());
+    let cut = tokio::time::timeout(DELAY / 2, transport.exchange(&outgoing, &mut progress));
+    let (_, cut) = tokio::join!(transport.timed(&outgoing), cut);
+    assert!(cut.is_err() && !progress.was_handed());
+    assert_eq!(progress.phases(began, clock::now()).last, HttpPhase::Blocked);
     assert_eq!(accepted.load(Ordering::Relaxed), 1);
 }
 
