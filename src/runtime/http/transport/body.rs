@@ -57,7 +57,7 @@ impl Body {
     }
 
     /// The whole body; where it comes in one piece, without copying it.
-    pub(super) async fn whole(mut self) -> Result<Bytes, TransportError> {
+    pub(super) async fn whole(&mut self) -> Result<Bytes, TransportError> {
         let expected = self.expected();
         if expected > MOST_BODY {
             return Err(TransportError::TooLarge);
@@ -85,7 +85,7 @@ impl Body {
     }
 
     /// Reads the body to its end and keeps nothing of it; how long it was.
-    pub(super) async fn discarded(mut self) -> Result<u64, TransportError> {
+    pub(super) async fn discarded(&mut self) -> Result<u64, TransportError> {
         let mut length = 0;
         while let Some(data) = self.next().await {
             length += data?.len() as u64;

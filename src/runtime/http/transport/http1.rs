@@ -33,19 +33,25 @@ impl Sender {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(
+    pub(super) fn exchange(
         &mut self,
         request: http::Request<Payload>,
         progress: &mut Progress,
-    ) -> Attempt<Incoming> {
+    ) -> impl Future<Output = Attempt<Incoming>> {
         self.marks.begin();
         progress.watch(self.marks.clone());
-        let sent = self.requests.try_send_request(request).await;
-        sent.inspect(|_| progress.answer(self.marks.sent(), self.marks.answered())).map_err(|error| Failed {
-            is_unsent: error.message().is_some() || !self.marks.is_touched(),
-            is_unanswered: self.marks.answered().is_none(),
-            ends_connection: true,
-            error: TransportError::Exchange(error.into_error()),
-        })
+        // Handed over before the future is made, so that it has no room for the request of its own.
+        let sent = self.requests.try_send_request(request);
+        async move {
+            let sent = sent.await;
+            sent.inspect(|_| progress.answer(self.marks.sent(), self.marks.answered())).map_err(|error| {
+                Failed {
+                    is_unsent: error.message().is_some() || !self.marks.is_touched(),
+                    is_unanswered: self.marks.answered().is_none(),
+                    ends_connection: true,
+                    error: TransportError::Exchange(error.into_error()),
+                }
+            })
+        }
     }
 }
