@@ -2,6 +2,7 @@
 
 mod body;
 mod connect;
+mod driven;
 mod http1;
 mod http2;
 mod payload;
@@ -191,15 +192,15 @@ impl Transport {
     fn receive(
         &self,
         outgoing: &Outgoing,
-        connection: Connection,
+        mut connection: Connection,
         response: http::Response<Body>,
     ) -> impl Future<Output = Result<Received, TransportError>> {
         let (http::response::Parts { status, version, headers, .. }, mut body) = response.into_parts();
         async move {
             let (body, body_bytes) = if outgoing.discard {
-                (Bytes::new(), body.discarded().await?)
+                (Bytes::new(), body.discarded(&mut connection.channel).await?)
             } else {
-                let body = body.whole().await?;
+                let body = body.whole(&mut connection.channel).await?;
                 let length = body.len() as u64;
                 (body, length)
             };
