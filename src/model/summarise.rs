@@ -179,7 +179,22 @@ pub(crate) fn no_success(scenarios: &[Scenario]) -> Option<String> {
         None if interrupted > 0 => {
             format!("no iteration succeeded: {interrupted} were cut off before their end")
         }
-        None => "no iteration succeeded: none was started".to_owned(),
+        None => {
+            in_warm_up(scenarios).unwrap_or_else(|| "no iteration succeeded: none was started".to_owned())
+        }
+    })
+}
+
+/// Why nothing was measured, where the warm-up had all there was.
+fn in_warm_up(scenarios: &[Scenario]) -> Option<String> {
+    let warm_ups = scenarios.iter().filter_map(|scenario| scenario.warm_up.as_ref());
+    let longest = warm_ups.clone().map(|warm_up| warm_up.duration_s).fold(0.0, f64::max);
+    let iterations: u64 = warm_ups.map(|warm_up| warm_up.iterations).sum();
+    (iterations > 0).then(|| {
+        format!(
+            "nothing was measured: all iterations ({iterations}) began in the warm-up of {longest} s; shorten it, or ask \
+             for more iterations"
+        )
     })
 }
 
@@ -532,6 +547,19 @@ mod tests {
             assert!(why.contains(words), "{why}");
         }
         assert_eq!(no_success(&sample::summary().scenarios), None);
+    }
+
+    #[test]
+    fn a_load_that_was_over_before_its_warm_up_says_so() {
+        let (mut infos, mut stats) = (sample::infos(), RunStats::default());
+        infos[0].timing.warm_up = std::time::Duration::from_millis(2500);
+        let warmed = ScenarioStats { iterations: 40, ..ScenarioStats::default() };
+        stats.warm_up.insert(sample::SCENARIO.to_owned(), warmed);
+        let binary = BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
+        let summary = of(&[binary], valid(), Vec::new());
+        assert_eq!(summary.exit_code, 102);
+        let why = no_success(&summary.scenarios).unwrap();
+        assert!(why.contains("all iterations (40) began in the warm-up of 2.5 s"), "{why}");
     }
 
     #[test]

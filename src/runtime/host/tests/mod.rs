@@ -27,6 +27,7 @@ use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, tra
 mod answering;
 mod arrivals;
 mod batches;
+mod blocking;
 mod cookies;
 mod data;
 mod figures;
@@ -38,6 +39,7 @@ mod sites;
 mod transfers;
 mod uploads;
 mod users;
+mod vus;
 
 struct Outcome {
     stats: RunStats,
