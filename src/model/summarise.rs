@@ -11,15 +11,13 @@ use super::metric_figures;
 use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
+use super::success::{OTHER_MESSAGES, no_success, succeeded};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
     Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
-
-/// Stands for the errors that were too various to keep word for word.
-const OTHER_MESSAGES: &str = "(other messages)";
 
 /// What is known of a run before it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,46 +158,6 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         verdict,
         exit_code,
     }
-}
-
-/// Why the run counts as one that could not run, where no iteration of any scenario succeeded: the commonest error.
-pub(crate) fn no_success(scenarios: &[Scenario]) -> Option<String> {
-    let sum = |of: fn(&Scenario) -> u64| scenarios.iter().map(of).sum::<u64>();
-    if sum(succeeded) > 0 {
-        return None;
-    }
-    let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
-    let commonest = errors.filter(|error| error.message != OTHER_MESSAGES).max_by_key(|error| error.count);
-    let (failed, interrupted) = (sum(|s| s.failed_iterations), sum(|s| s.interrupted_iterations));
-    Some(match commonest {
-        Some(error) => format!(
-            "no iteration succeeded: {failed} failed, most often ({} times) with: {}",
-            error.count, error.message
-        ),
-        None if interrupted > 0 => {
-            format!("no iteration succeeded: {interrupted} were cut off before their end")
-        }
-        None => {
-            in_warm_up(scenarios).unwrap_or_else(|| "no iteration succeeded: none was started".to_owned())
-        }
-    })
-}
-
-/// Why nothing was measured, where the warm-up had all there was.
-fn in_warm_up(scenarios: &[Scenario]) -> Option<String> {
-    let warm_ups = scenarios.iter().filter_map(|scenario| scenario.warm_up.as_ref());
-    let longest = warm_ups.clone().map(|warm_up| warm_up.duration_s).fold(0.0, f64::max);
-    let iterations: u64 = warm_ups.map(|warm_up| warm_up.iterations).sum();
-    (iterations > 0).then(|| {
-        format!(
-            "nothing was measured: all iterations ({iterations}) began in the warm-up of {longest} s; shorten it, or ask \
-             for more iterations"
-        )
-    })
-}
-
-fn succeeded(scenario: &Scenario) -> u64 {
-    scenario.iterations.saturating_sub(scenario.failed_iterations)
 }
 
 /// The scenarios that were to run, in the order of their listing, then what was measured under any other name.

@@ -79,9 +79,9 @@ fn a_scenario_that_blocks_its_thread_neither_keeps_the_run_nor_makes_a_valid_one
     let server = Server::start();
     let mut tool = start(run(&["half-stuck", "--trace", "off"]).against(&server.url()));
     tool.wait_for("Running half-stuck", 1);
-    // The thread is blocked for longer.
-    let took = tool.wait(PATIENCE);
-    assert!(took < PATIENCE - Duration::from_secs(10), "{took:?}");
+    // The thread is blocked for a minute.
+    let waited = tool.wait(PATIENCE);
+    assert!(waited < Duration::from_secs(50), "{waited:?}");
     let ended = tool.into_ended();
     assert_eq!(ended.code(), 104, "{}\n{}", ended.stdout, ended.stderr);
     let summary = ended.summary();

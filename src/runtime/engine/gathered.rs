@@ -20,7 +20,7 @@ impl Gathered {
     }
 
     /// Takes in what `worker` hands over: by slot, then by slot for the warm-up.
-    pub(super) fn add(&mut self, worker: usize, stats: Vec<ScenarioStats>) {
+    pub(super) fn add(&mut self, worker: usize, stats: &[ScenarioStats]) {
         let slots = self.rows.len();
         let users = self.users.entry(worker).or_default();
         let peaks = self.peaks.entry(worker).or_default();
@@ -54,25 +54,25 @@ mod tests {
     /// Of one slot: users and peak of its load and of its warm-up, and iterations of both.
     fn handed_over(load: (u32, u32), warm_up: (u32, u32), iterations: [u64; 2]) -> Vec<ScenarioStats> {
         let of =
-            |((vus, vus_max), iterations)| ScenarioStats { vus, vus_max, iterations, ..Default::default() };
+            |((vus, vus_max), iterations)| ScenarioStats { iterations, vus, vus_max, ..Default::default() };
         [load, warm_up].into_iter().zip(iterations).map(of).collect()
     }
 
     #[test]
     fn workers_add_up_one_that_is_silent_keeps_its_users_and_a_warm_up_is_apart() {
         let mut gathered = Gathered::new(1);
-        gathered.add(0, handed_over((2, 3), (1, 7), [10, 1]));
-        gathered.add(1, handed_over((4, 4), (0, 9), [20, 2]));
+        gathered.add(0, &handed_over((2, 3), (1, 7), [10, 1]));
+        gathered.add(1, &handed_over((4, 4), (0, 9), [20, 2]));
         let mut taken = || {
             let [load, warm_up] = gathered.take(0);
             (load.vus, load.vus_max, load.iterations, warm_up.iterations)
         };
         assert_eq!(taken(), (7, 7, 30, 3));
         assert_eq!(taken(), (7, 0, 0, 0));
-        gathered.add(0, handed_over((1, 2), (0, 0), [5, 0]));
+        gathered.add(0, &handed_over((1, 2), (0, 0), [5, 0]));
         // The other one hands over twice, late.
-        gathered.add(1, handed_over((0, 4), (0, 0), [6, 0]));
-        gathered.add(1, handed_over((0, 0), (0, 0), [7, 0]));
+        gathered.add(1, &handed_over((0, 4), (0, 0), [6, 0]));
+        gathered.add(1, &handed_over((0, 0), (0, 0), [7, 0]));
         let [load, _] = gathered.take(0);
         assert_eq!((load.vus, load.vus_max, load.iterations), (1, 6, 18));
     }

@@ -250,9 +250,9 @@ impl<'p> Watch<'p> {
                 self.fail(format!("scenario `{name}`: the setup of a user failed: {message}"));
             }
             Report::Broken { message } => self.fail(message),
-            Report::Taken { worker, stats } => self.gathered.add(worker, stats),
+            Report::Taken { worker, stats } => self.gathered.add(worker, &stats),
             Report::HungUp { worker, stats, signs } => {
-                self.gathered.add(worker, stats);
+                self.gathered.add(worker, &stats);
                 self.fared.insert(worker, *signs);
             }
         }

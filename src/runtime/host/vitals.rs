@@ -108,7 +108,7 @@ impl Heart {
         // A thread that is stopped waits for no CPU.
         let waited = now.waited.saturating_sub(self.last.waited).min(late);
         self.starved = self.starved.max(waited);
-        self.stopped = self.stopped.max(late - waited);
+        self.stopped = self.stopped.max(late.saturating_sub(waited));
         self.last = now;
     }
 }
