@@ -288,8 +288,8 @@ fn clock_step(judgement: &mut Judgement, nanos: i64) {
 fn stopped(judgement: &mut Judgement, longest: Duration) {
     judgement.add(NOT_RUN.level(longest.as_secs_f64()), "generator-stopped", |consequence| {
         format!(
-            "the scenario process did not run for {:.1} s during the load (a stop signal, or a paused container or virtual \
-             machine): {consequence}.",
+            "the scenario process did not run for {:.1} s during the load (a stop signal, a pause of its container or \
+             virtual machine, or no CPU that it could be seen to wait for): {consequence}.",
             longest.as_secs_f64()
         )
     });

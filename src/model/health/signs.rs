@@ -17,7 +17,8 @@ pub(crate) struct Signs {
     pub(crate) throttling: Option<Throttling>,
     /// The largest step of the wall clock against the monotonic one, forwards (or a suspend) positive, in nanoseconds.
     pub(crate) clock_step_ns: i64,
-    /// The longest time for which the process did not run, though nothing kept it from having a CPU.
+    /// The longest time for which the process did not run, and was not seen to wait for a CPU: where the OS does not tell of
+    /// such waits, they are in this.
     pub(crate) stopped: Duration,
     /// The longest time for which a thread that was due waited for a CPU.
     pub(crate) starved: Duration,
