@@ -28,6 +28,7 @@ mod aborts;
 mod answering;
 mod arrivals;
 mod batches;
+mod blocking;
 mod cookies;
 mod data;
 mod figures;
@@ -39,6 +40,7 @@ mod sites;
 mod transfers;
 mod uploads;
 mod users;
+mod vus;
 
 struct Outcome {
     stats: RunStats,
