@@ -59,7 +59,7 @@ pub(crate) struct StepStats {
     pub(crate) bytes_received: u64,
     /// Requests that were sent once more, because the connection was closed before an answer came.
     pub(crate) retries: u64,
-    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
+    /// Requests that the generator itself could not send, for want of addresses, descriptors, memory or trust. They say nothing of the
     /// server and are in no other count; their classes are in `error_types`.
     pub(crate) generator_errors: u64,
 }

@@ -60,6 +60,11 @@ impl Target {
         Self { base_may_receive: self.base.as_ref().is_some_and(|base| self.may_receive(base)), ..self }
     }
 
+    /// Whether what is below the base URL is asked for over TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.base.as_ref().is_some_and(|base| base.scheme() == "https")
+    }
+
     /// The URL of `template` with its placeholders filled in from `path` and with `query` appended.
     pub(crate) fn url(
         &self,
@@ -99,8 +104,19 @@ impl Target {
     /// name counts for the addresses that are given for it, and `localhost` for nothing else.
     pub(crate) fn may_receive(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
-        let given =
-            self.resolve.iter().find(|given| given.fits(host, url.port_or_known_default().unwrap_or(0)));
+        let port = url.port_or_known_default().unwrap_or(0);
+        self.may_receive_at(host, self.resolve.iter().find(|given| given.fits(host, port)))
+    }
+
+    /// The addresses that are given for a name, whatever the port; none: it has to be looked up; `None`: load may not go
+    /// there.
+    pub(super) fn addresses_of(&self, host: &str) -> Option<Vec<IpAddr>> {
+        let given = self.resolve.iter().find(|given| given.is_for(host));
+        self.may_receive_at(host, given)
+            .then(|| given.map_or_else(Vec::new, |given| given.addresses().to_vec()))
+    }
+
+    fn may_receive_at(&self, host: &str, given: Option<&Resolve>) -> bool {
         let is_here = match given {
             Some(given) => given.addresses().iter().all(IpAddr::is_loopback),
             None => is_loopback(host),

@@ -84,6 +84,29 @@ impl Connector {
         given.map_or(1, |source| u64::try_from(source.count()).unwrap_or(u64::MAX))
     }
 
+    /// Tells another client what it can be told: nothing of TLS, nor of HTTP/2, which are features of its own.
+    pub(in crate::runtime::http) fn apply_to(
+        &self,
+        client: reqwest::ClientBuilder,
+        user: u64,
+    ) -> reqwest::ClientBuilder {
+        let mut client = client.local_address(self.source(user.saturating_sub(1)));
+        if self.version() == HttpVersion::Http1 {
+            client = client.http1_only();
+        }
+        if !self.keeps_connections() {
+            client = client.pool_max_idle_per_host(0);
+        }
+        if let Some(at_most) = self.settings.connect_timeout {
+            client = client.connect_timeout(at_most);
+        }
+        #[cfg(unix)]
+        if let Some(path) = &self.settings.unix_socket {
+            client = client.unix_socket(path.clone());
+        }
+        client
+    }
+
     fn version(&self) -> HttpVersion {
         self.settings.version.unwrap_or_default()
     }

@@ -35,7 +35,7 @@ pub(super) use body::MOST_BODY;
 pub(super) use connect::Connector;
 pub(super) use payload::Payload;
 pub(super) use progress::Progress;
-pub(super) use tls::TlsConfigs;
+pub(super) use tls::{TlsConfigs, usual as usual_tls};
 
 /// What requests call themselves.
 pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
