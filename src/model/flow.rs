@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The tag that every sample of a flow has, with the flow's name.
+pub(crate) const FLOW_TAG: &str = "flow";
+
 /// One of the flows that a scenario mixes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FlowInfo {

@@ -136,6 +136,8 @@ pub(crate) struct Declared {
     pub(crate) metrics: BTreeMap<String, MetricKind>,
     /// Names of tags.
     pub(crate) tags: BTreeSet<String>,
+    /// Of a mix: what its tag `flow` can be.
+    pub(crate) flows: BTreeSet<String>,
 }
 
 impl ScenarioInfo {

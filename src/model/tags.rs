@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::flow::FLOW_TAG;
+
 /// A tag that every sample of a family has without anybody setting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BuiltIn {
@@ -40,7 +42,7 @@ impl BuiltIn {
 
 /// Whether an author may set a tag of this name; if not, why.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if BuiltIn::named(name).is_some() {
+    if BuiltIn::named(name).is_some() || name == FLOW_TAG {
         return Err(format!("the tag `{name}` is set by the tool itself; choose another name"));
     }
     let fits = |(at, byte): (usize, u8)| {

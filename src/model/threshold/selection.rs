@@ -2,6 +2,7 @@
 
 use super::metric::{METRICS, Source};
 use crate::model::custom::MetricKind;
+use crate::model::flow::FLOW_TAG;
 use crate::model::nearest::nearest;
 use crate::model::plan::Declared;
 use crate::model::tags::{BuiltIn, Selector, is_plain_word};
@@ -87,7 +88,7 @@ impl Selection {
                 return Err(format!("`{text}` names the tag `{tag}` twice"));
             }
             check_tag(&metric, tag, declared)?;
-            check_value(tag, value, scenario)?;
+            check_value(tag, value, scenario, declared)?;
         }
         // A scenario's thresholds see its own samples alone.
         let narrowing = tags.into_iter().filter(|(tag, _)| tag != BuiltIn::Scenario.name());
@@ -121,16 +122,19 @@ impl Selection {
 
 fn check_tag(metric: &Metric, tag: &str, declared: &Declared) -> Result<(), String> {
     let built_in = metric.built_in_tags();
+    let of_mixes = (!declared.flows.is_empty()).then_some(FLOW_TAG);
+    let own = || declared.tags.iter().map(String::as_str).chain(of_mixes).filter(|_| metric.has_own_tags());
     let known = match BuiltIn::named(tag) {
         Some(tag) => built_in.contains(&tag),
-        None => metric.has_own_tags() && declared.tags.contains(tag),
+        None => own().any(|known| known == tag),
     };
     if known {
         return Ok(());
     }
-    let own = declared.tags.iter().filter(|_| metric.has_own_tags()).map(String::as_str);
-    let candidates = built_in.iter().map(|tag| tag.name()).chain(own);
-    let hint = if metric.has_own_tags() && BuiltIn::named(tag).is_none() {
+    let candidates = built_in.iter().map(|tag| tag.name()).chain(own());
+    let hint = if tag == FLOW_TAG {
+        "; only the flows of a mix have it".to_owned()
+    } else if metric.has_own_tags() && BuiltIn::named(tag).is_none() {
         format!("; a tag of the scenario's own is declared with .declare_tag(\"{tag}\")")
     } else {
         String::new()
@@ -138,8 +142,12 @@ fn check_tag(metric: &Metric, tag: &str, declared: &Declared) -> Result<(), Stri
     Err(format!("`{}` has no tag `{tag}`{}{hint}", metric.name(), nearest(tag, candidates)))
 }
 
-/// What a value of a built-in tag can be.
-fn check_value(tag: &str, value: &str, scenario: &str) -> Result<(), String> {
+/// What a value of a tag that the tool sets can be.
+fn check_value(tag: &str, value: &str, scenario: &str, declared: &Declared) -> Result<(), String> {
+    if tag == FLOW_TAG && !declared.flows.contains(value) {
+        let flows = declared.flows.iter().map(String::as_str);
+        return Err(format!("the mix `{scenario}` has no flow `{value}`{}", nearest(value, flows)));
+    }
     match BuiltIn::named(tag) {
         Some(BuiltIn::Scenario) if value != scenario => {
             Err(format!("it is a threshold of scenario `{scenario}`, which sees no sample of `{value}`"))
@@ -217,6 +225,7 @@ mod tests {
             metrics: [("orders".to_owned(), MetricKind::Counter), ("render".to_owned(), MetricKind::Trend)]
                 .into(),
             tags: ["tier".to_owned(), "a.b".to_owned()].into(),
+            ..Declared::default()
         }
     }
 

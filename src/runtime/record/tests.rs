@@ -23,6 +23,7 @@ fn recording(thresholds: &[&str]) -> Arc<Recording> {
         declared: Declared {
             metrics: [("orders".to_owned(), MetricKind::Counter)].into(),
             tags: ["tier".to_owned(), "zone".to_owned()].into(),
+            ..Declared::default()
         },
         ..sample::infos().remove(0)
     };

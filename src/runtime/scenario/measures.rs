@@ -3,6 +3,7 @@
 use super::Scenario;
 use super::limit::Limit;
 use crate::model::custom::MetricKind;
+use crate::model::flow::FlowInfo;
 use crate::model::plan::{Declared, ThresholdText};
 use crate::model::tags::{self, Tags};
 use crate::model::threshold::is_built_in;
@@ -49,6 +50,10 @@ impl Measures {
             _ => None,
         };
         self.refuse(problem);
+    }
+
+    pub(super) fn declare_flows(&mut self, flows: &[FlowInfo]) {
+        self.declared.flows = flows.iter().map(|flow| flow.name.clone()).collect();
     }
 
     fn refuse(&mut self, problem: Option<String>) {

@@ -22,7 +22,8 @@ const LONGEST_CYCLE: u64 = 100_000;
 /// With the weights 7, 2 and 1, of any ten iterations that begin one after the other seven are the first flow's, two the
 /// second's and one the third's, spread evenly. A flow is what [`scenario`](crate::scenario) or
 /// [`stateful`](crate::stateful) makes, with its setups and data; load, reference and thresholds are the mix's own. Every
-/// user is set up for each of the flows. The summary counts the iterations of each.
+/// user is set up for each of the flows. The summary counts the iterations of each, and all that one measures has the tag
+/// `flow` with its name, so that a threshold can be on `http_req_duration{flow:buy}`.
 ///
 /// A mix without flows, a weight of 0, two flows of one name, and a flow with a load or thresholds are errors (exit code 2).
 ///
@@ -53,6 +54,7 @@ pub fn mix(name: impl Into<Cow<'static, str>>, flows: impl IntoIterator<Item = (
         flows: flows.into_iter().map(|(_, flow)| (flow.name.into(), flow.flow)).collect(),
     };
     let mut mix = Scenario::new(name.into(), Arc::new(mixed));
+    mix.measures.declare_flows(&infos);
     (mix.data, mix.flows, mix.fault) = (data, infos, fault);
     mix
 }
@@ -191,7 +193,7 @@ impl Flow for Mixed {
         let (name, flow) = &self.flows[place];
         let states: &mut StateByFlow =
             <dyn Any>::downcast_mut(&mut **state).expect("the state that this mix's own user setup made");
-        vu.set_flow(name.clone());
+        vu.set_flow(name);
         flow.iterate(vu, &mut states.0[place], &shared_by_flow(shared)[place])
     }
 

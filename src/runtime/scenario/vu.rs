@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use super::Pause;
 use super::step::StepFuture;
+use crate::model::flow::FLOW_TAG;
 use crate::model::id::{SpanId, TracePrefix};
 use crate::model::tags::Tags;
 use crate::runtime::data::Seats;
@@ -361,8 +362,9 @@ impl Vu {
         self.current.replace(current)
     }
 
-    pub(crate) fn set_flow(&self, name: Arc<str>) {
-        self.flow.replace(Some(name));
+    pub(crate) fn set_flow(&self, name: &Arc<str>) {
+        self.set_tag(FLOW_TAG, name.to_string());
+        self.flow.replace(Some(name.clone()));
     }
 
     pub(crate) fn take_flow(&self) -> Option<Arc<str>> {

@@ -7,7 +7,7 @@ use crate::model::summarise::{BinaryRun, Inputs, Joined, RunFacts as Facts, summ
 use crate::model::summary::{Health, Summary};
 
 /// The run's summary.
-fn summary(server: &Server, scenario: Scenario) -> (Outcome, Summary) {
+pub(super) fn summary(server: &Server, scenario: Scenario) -> (Outcome, Summary) {
     let infos = [scenario.info().unwrap()];
     let outcome = run(server, scenario);
     assert!(outcome.end.is_ok(), "{:?}", outcome.end);

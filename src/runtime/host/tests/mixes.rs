@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use super::figures::summary;
 use super::*;
 use crate::model::flow::FlowStats;
 
@@ -62,6 +63,30 @@ fn each_flow_has_its_setups_and_its_state_and_failures_are_its_own() {
     assert_eq!(*torn_down.lock().unwrap(), [10, 20], "the failure of one keeps no other from its teardown");
     assert_eq!(outcome.warnings.len(), 1);
     assert!(outcome.warnings[0].message.ends_with("the teardown failed: flow `a`: no brush"));
+}
+
+#[test]
+fn what_a_flow_measures_has_its_name_as_a_tag() {
+    let server = Server::start();
+    let getting = |path: &'static str| {
+        async move |vu: &Vu| -> Result {
+            vu.get(path).send().await?;
+            vu.counter("pages").add(1);
+            Ok(())
+        }
+    };
+    let flows = [(3, scenario("browse", getting("/users/1"))), (1, scenario("buy", getting("/status/503")))];
+    let shop = mix("shop", flows)
+        .shared_iterations(2, 40)
+        .counter("pages")
+        .threshold("http_reqs{flow:browse}", "count==30")
+        .threshold("http_req_failed{flow:buy}", "rate==1")
+        .threshold("iterations{flow:buy}", "count==10")
+        .threshold("pages{flow:browse}", "count==30");
+    let (_, summary) = summary(&server, shop);
+    let failed: Vec<_> = summary.thresholds.iter().filter(|threshold| !threshold.passed).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(summary.thresholds.len(), 4);
 }
 
 #[test]
