@@ -7,7 +7,7 @@ pub(crate) use signs::{Busy, Signs, Throttled, Throttling, WorkerSigns};
 use std::time::Duration;
 
 use super::event::Warning;
-use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS};
+use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS, GENERATOR_MEMORY, GENERATOR_TRUST};
 use super::latency::Latency;
 use super::stats::{DropCause, RunStats, ScenarioStats};
 use super::summarise::BinaryRun;
@@ -25,7 +25,7 @@ const WORKER_CPU: Limit = Limit { warn: 0.80, invalid: 0.95 };
 const BLOCKED: Limit = Limit { warn: 0.0, invalid: 0.0 };
 /// Time in which the control group of the scenario process was throttled, of the time in which that was counted.
 const THROTTLED: Limit = Limit { warn: 0.0, invalid: 0.05 };
-/// Connections that failed for want of descriptors or addresses.
+/// Requests that this machine could not send.
 const FAILED_CONNECTIONS: Limit = Limit { warn: 0.0, invalid: 0.0 };
 /// A step of the wall clock against the monotonic one, in seconds.
 const CLOCK_STEP: Limit = Limit { warn: 0.1, invalid: 0.1 };
@@ -47,7 +47,7 @@ const LOOP_LAG: Limit = Limit { warn: 0.10, invalid: f64::INFINITY };
 const LOOP_LAG_NOISE: Duration = Duration::from_millis(10);
 
 /// Classes of errors that are the generator's own, and what to do about each.
-const OWN_ERRORS: [(&str, &str, &str, &str); 2] = [
+const OWN_ERRORS: [(&str, &str, &str, &str); 4] = [
     (
         GENERATOR_DESCRIPTORS,
         "generator-descriptors",
@@ -59,6 +59,18 @@ const OWN_ERRORS: [(&str, &str, &str, &str); 2] = [
         "generator-address",
         "the generator had no local address or port left",
         "use more source addresses (--source-ip), let users keep their connections, or widen net.ipv4.ip_local_port_range",
+    ),
+    (
+        GENERATOR_MEMORY,
+        "generator-memory",
+        "the generator's system had no memory left for sockets",
+        "raise its limits (net.ipv4.tcp_mem, the container's memory), or use fewer virtual users",
+    ),
+    (
+        GENERATOR_TRUST,
+        "generator-trust",
+        "the generator could read no certificate to trust",
+        "install those of the system (the package ca-certificates), or name others (--ca-file)",
     ),
 ];
 
@@ -358,6 +370,7 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::http::is_generators_own;
     use crate::model::load::LoadModel;
     use crate::model::sample;
     use crate::model::stats::{StepKey, StepKind, StepStats};
@@ -449,16 +462,16 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_that_failed_for_want_of_a_descriptor_or_an_address_is_too_many() {
-        for (class, code) in
-            [("generator_descriptors", "generator-descriptors"), ("generator_address", "generator-address")]
-        {
+    fn one_request_that_the_generator_could_not_send_is_too_many() {
+        for class in ["generator_descriptors", "generator_address", "generator_memory", "generator_trust"] {
+            assert!(is_generators_own(class));
+            let code = class.replace('_', "-");
             let judgement = judged_with(&Signs::default(), |step| {
                 step.error_types.insert(class.to_owned(), 1);
             });
-            assert_eq!(level(&judgement, code), Invalid);
+            assert_eq!(level(&judgement, &code), Invalid);
             let said = &judgement.warnings[0].message;
-            assert!(said.starts_with("3 requests failed because the generator had no"), "{said}");
+            assert!(said.starts_with("3 requests failed because the generator"), "{said}");
         }
         let others = judged_with(&Signs::default(), |step| {
             step.error_types.insert("connect_refused".to_owned(), 7);

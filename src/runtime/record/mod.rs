@@ -31,7 +31,8 @@ const OTHER: &str = "(other)";
 struct ScenarioShard {
     stats: ScenarioStats,
     steps: Vec<Step>,
-    requests: HashMap<http::Method, HashMap<String, StepId>>,
+    /// By method, of which there are few.
+    requests: Vec<(http::Method, HashMap<String, StepId>)>,
     named: HashMap<(StepKind, String), StepId>,
     checks: HashSet<String>,
     metrics: HashMap<String, MetricKind>,
@@ -55,7 +56,7 @@ impl Shard {
         let empty = |recording| ScenarioShard {
             stats: ScenarioStats::default(),
             steps: Vec::new(),
-            requests: HashMap::new(),
+            requests: Vec::new(),
             named: HashMap::new(),
             checks: HashSet::new(),
             metrics: HashMap::new(),

@@ -340,6 +340,16 @@ mod tests {
     }
 
     #[test]
+    fn phases_in_which_requests_were_cut_off_are_marked() {
+        let mut summary = sample::summary();
+        let waiting = summary.steps[0].phases_ms.get_mut("waiting").unwrap();
+        (waiting.p95, waiting.at_least) = (500.0, vec!["p95".to_owned()]);
+        let text = report(&summary, &Options { phases: true, ..Options::default() });
+        assert!(text.contains(" ≥500.0 ") && text.contains("might have been in that phase"), "{text}");
+        assert_eq!(text.matches('≥').count(), 2, "{text}");
+    }
+
+    #[test]
     fn operations_shown_sum_to_the_mean_that_is_shown() {
         let text = plainly(&sample::summary());
         let section = text.split("around p95").nth(1).unwrap();

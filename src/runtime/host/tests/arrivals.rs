@@ -177,22 +177,27 @@ fn too_few_users_in_a_stall_drop_what_is_due_and_the_quantiles_say_so() {
     assert_eq!(stats.vus_max, 10);
 }
 
-#[test]
-fn users_are_added_under_load_up_to_the_most_and_it_is_said_once() {
-    let server = Server::start();
-    let flow = stateful("growing")
+/// More arrivals than its one user can take: up to four are added, each with this setup.
+fn growing(user_setup: impl AsyncFn(&Vu, &()) -> Result<()> + Send + Sync + 'static) -> Scenario {
+    stateful("growing")
         .setup(async |_: &Vu| -> Result<()> { Ok(()) })
-        .vu_setup(async |vu: &Vu, (): &()| -> Result<()> {
-            vu.get("/user-setup").send().await?;
-            Ok(())
-        })
+        .vu_setup(user_setup)
         .iteration(async |vu: &Vu, (): &mut (), (): &()| -> Result {
             vu.get("/delay/{ms}").path("ms", 100).send().await?;
             Ok(())
         })
         .arrival_rate(100, secs(1), secs(1))
         .pre_allocated_vus(1)
-        .max_vus(5);
+        .max_vus(5)
+}
+
+#[test]
+fn users_are_added_under_load_up_to_the_most_and_it_is_said_once() {
+    let server = Server::start();
+    let flow = growing(async |vu: &Vu, (): &()| -> Result<()> {
+        vu.get("/user-setup").send().await?;
+        Ok(())
+    });
     let scenarios = vec![flow];
     let plan = plan(Some(&server), &scenarios);
     let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());
@@ -211,21 +216,12 @@ fn users_whose_setup_fails_under_load_are_not_tried_without_end() {
     let server = Server::start();
     let setups = Arc::new(AtomicU64::new(0));
     let count = setups.clone();
-    let flow = stateful("failing")
-        .setup(async |_: &Vu| -> Result<()> { Ok(()) })
-        .vu_setup(async move |_: &Vu, (): &()| -> Result<()> {
-            if count.fetch_add(1, Ordering::Relaxed) > 0 {
-                Err("no more accounts")?;
-            }
-            Ok(())
-        })
-        .iteration(async |vu: &Vu, (): &mut (), (): &()| -> Result {
-            vu.get("/delay/{ms}").path("ms", 100).send().await?;
-            Ok(())
-        })
-        .arrival_rate(100, secs(1), secs(1))
-        .pre_allocated_vus(1)
-        .max_vus(5);
+    let flow = growing(async move |_: &Vu, (): &()| -> Result<()> {
+        if count.fetch_add(1, Ordering::Relaxed) > 0 {
+            Err("no more accounts")?;
+        }
+        Ok(())
+    });
     let scenarios = vec![flow];
     let plan = plan(Some(&server), &scenarios);
     let outcome = run_with_warnings(scenarios, plan, &StopFlag::default());

@@ -24,6 +24,7 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer::{self, SpanSource};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
 
+mod aborts;
 mod answering;
 mod arrivals;
 mod batches;
