@@ -146,7 +146,8 @@ impl Control {
     }
 }
 
-/// The users of an open model on one thread who wait for arrivals. The one that has waited longest comes first.
+/// The users of an open model on one thread who wait for arrivals. The one that has waited longest comes first: users have
+/// addresses, accounts and data of their own, which the last one in would mostly leave idle.
 #[derive(Debug)]
 pub(super) struct Bench {
     waiting: RefCell<VecDeque<Rc<Control>>>,
@@ -491,6 +492,30 @@ mod tests {
             assert!(life.await.unwrap_err().is_panic());
             idle.notified().await;
             assert!(control.is_finished() && !control.is_busy());
+        });
+    }
+
+    #[test]
+    fn the_users_of_an_open_model_take_turns() {
+        on_a_thread_of_its_own(async {
+            let pool = Arc::new(Pool::new(1, 3, 3));
+            let home = home(Pot::Arrivals(pool.clone()));
+            let (bench, served) = (home.bench.clone().unwrap(), Rc::new(RefCell::new(Vec::new())));
+            for vu in 0..3 {
+                let served = served.clone();
+                let user = Told(move || {
+                    served.borrow_mut().push(vu);
+                    std::future::ready(())
+                });
+                tokio::task::spawn_local(live(vu, Box::new(user), home.clone(), Control::new(), |_| {}));
+                tokio::task::yield_now().await;
+            }
+            for _ in 0..6 {
+                assert_eq!(pool.claim(0, false), Some(0));
+                bench.next().unwrap().arrive(clock::now());
+                tokio::task::yield_now().await;
+            }
+            assert_eq!((&served.borrow()[..], pool.at_work()), (&[0, 1, 2, 0, 1, 2][..], 0));
         });
     }
 
