@@ -8,7 +8,7 @@ use crate::model::event::Warning;
 use crate::model::http::is_generators_own;
 use crate::model::plain::plain;
 use crate::model::stats::StepKind;
-use crate::model::summarise::no_success;
+use crate::model::success::no_success;
 use crate::model::summary::{Scenario, Step, Summary};
 use crate::model::table::{self, Column, Labels};
 use crate::model::verdict::Verdict;

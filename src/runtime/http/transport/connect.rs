@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
+use super::driven::Driven;
 use super::http2;
 use super::progress::Progress;
 use super::tls;
@@ -23,7 +24,8 @@ use crate::model::http::{HttpSettings, HttpVersion, is_generators_own};
 use crate::model::phases::HttpPhase;
 use crate::runtime::http::error::TransportError;
 
-/// A connection's near end; the far end is a task on this thread's runtime, which ends with it.
+/// A connection's near end. Of HTTP/1, the far end is driven by whoever waits for something on it; of HTTP/2, it is a task
+/// on this thread's runtime, which ends with it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) channel: Channel,
@@ -277,11 +279,7 @@ async fn http1_over(
     let marks = Marks::new();
     let stream = TokioIo::new(Wire::new(stream, marks.clone()));
     let (sender, connection) = http1::handshake(stream).await.map_err(TransportError::Exchange)?;
-    tokio::spawn(async move {
-        // Whoever waits for a response is told the error too.
-        let _ = connection.await;
-    });
-    Ok(Channel::Http1(super::http1::Sender::new(sender, marks)))
+    Ok(Channel::Http1(super::http1::Sender::new(sender, Driven::new(connection), marks)))
 }
 
 async fn http2_over(

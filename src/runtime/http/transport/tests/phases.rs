@@ -102,16 +102,8 @@ async fn an_answer_that_comes_before_the_body_is_sent_ends_the_sending() {
 
 #[tokio::test]
 async fn a_slow_handshake_is_tls_and_no_part_of_the_duration() {
-    let (acceptor, trust) = certified(&[b"http/1.1"]);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let outgoing = request_to(Method::GET, &format!("https://{}/slow", listener.local_addr().unwrap()));
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        // What the handshake still sends would keep the answer waiting.
-        stream.set_nodelay(true).unwrap();
-        tokio::time::sleep(DELAY).await;
-        echo(acceptor.accept(stream).await.unwrap(), false).await;
-    });
+    let (address, trust) = slow_to_shake_hands(false, DELAY).await;
+    let outgoing = request_to(Method::GET, &format!("https://{address}/slow"));
     let transport = trusting(trust);
     let (ended, times, _) = transport.timed(&outgoing).await;
     assert_eq!(&*ended.unwrap().body, b"/slow");
