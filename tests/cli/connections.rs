@@ -67,6 +67,28 @@ fn options_that_make_no_sense_end_the_run_before_it_begins() {
     assert_eq!(server.seen().requests, 0);
 }
 
+#[test]
+fn the_highest_rate_is_told_for_another_host_and_held_to_what_is_allowed() {
+    let server = Server::start();
+    let port = server.address.port();
+    let run = |arguments: &str| {
+        tool(workspace::load(), "run -p scenarios ::thirty --no-reference --profile capped")
+            .args([format!("--base-url=http://shop.invalid:{port}")])
+            .args([format!("--resolve=shop.invalid:{port}:127.0.0.1")])
+            .args(arguments.split_whitespace())
+            .end()
+    };
+    run("--rate=1801/m --duration=1s")
+        .exits(2)
+        .says(&["max-rate is 30/s (loadtest.toml:", "up to 30.017 iterations"]);
+    assert_eq!(server.seen().requests, 0);
+    let told = format!("http://shop.invalid:{port} (not this machine): up to 30 iterations/s, up to");
+    run("--rate=30/s --duration=1s").exits(0).says(&[&told]);
+    run("")
+        .exits(0)
+        .says(&["(not this machine): up to 2 users", "max-rate says nothing of 1 of the scenarios"]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn without_certificates_to_trust_no_load_begins_and_the_file_is_named() {

@@ -61,6 +61,11 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
+    #[cfg(feature = "cli")]
+    pub(crate) fn a_second(self) -> f64 {
+        self.count / self.per.as_secs_f64()
+    }
+
     pub(super) fn check(self) -> Result<(), String> {
         let Self { count, per } = self;
         if per.is_zero() {

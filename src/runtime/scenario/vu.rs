@@ -246,8 +246,8 @@ impl Vu {
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
     ///
     /// Of [`HttpOptions`](crate::HttpOptions) it follows those on addresses and connections: `resolve` (of a name for any port),
-    /// `source_ips`, `unix_socket`, `no_connection_reuse`, `connect_timeout` and `http1`. It looks up and follows redirects to no
-    /// name that load may not be sent to, and takes 60 s for a request unless that says otherwise. It does not follow what is
+    /// `source_ips`, `unix_socket`, `no_connection_reuse`, `connect_timeout` and `http1`. It looks up no
+    /// name that load may not be sent to, follows redirects as requests do, and takes 60 s for a request unless that says otherwise. It does not follow what is
     /// about TLS (`insecure`, `ca_file`, `client_certificate`, `server_name`) nor `http2_prior_knowledge`; and a URL with an IP
     /// address in place of a name is not checked, unless a redirect leads there.
     ///

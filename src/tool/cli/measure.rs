@@ -2,11 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use reqwest::Url;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
@@ -14,6 +12,7 @@ use super::Invocation;
 use super::args::MessageFormat;
 use super::collect::{Collector, SpanArchive};
 use super::find::Binary;
+use super::peak::{Peak, elsewhere};
 use super::problem::Problem;
 use super::run::{DRAIN, DRAIN_WHEN_STOPPED, GENERATOR};
 use super::session::{Identity, QUIET_ELSEWHERE, Session};
@@ -118,9 +117,8 @@ pub(super) async fn measure(inputs: Inputs<'_>) -> (Measured, Option<Problem>) {
         return (measured, Some(error.into()));
     }
     if let Some(host) = plan.base_url.as_deref().and_then(elsewhere) {
-        let users: u64 = binary.scenarios.iter().map(|info| u64::from(info.load.vus_max())).sum();
-        let unit = if users == 1 { "user" } else { "users" };
-        call.console.status("Target", &format!("{host} (not this machine): up to {users} {unit}"));
+        let peak = Peak::of(&binary.scenarios).describe();
+        call.console.status("Target", &format!("{host} (not this machine): {peak}"));
     }
     let traced = plan.trace != TracePolicy::Off;
     let mut collector = Collector::new();
@@ -262,18 +260,6 @@ fn quiet(elsewhere: bool, of_services: bool) -> Duration {
     if elsewhere && of_services { QUIET_ELSEWHERE } else { QUIET }
 }
 
-/// Scheme, host and port of a URL that leads to another machine.
-fn elsewhere(url: &str) -> Option<String> {
-    let url = Url::parse(url).ok()?;
-    let host = url.host_str()?;
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let here = host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback());
-    // Without what may stand before the host: that is a secret.
-    (!here).then(|| {
-        format!("{}://{host}{}", url.scheme(), url.port().map_or_else(String::new, |port| format!(":{port}")))
-    })
-}
-
 /// Takes the events of the scenario process.
 struct Listener<'r> {
     call: &'r Invocation,
@@ -369,23 +355,6 @@ impl Listener<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_target_is_told_when_it_is_not_this_machine_and_without_its_credentials() {
-        for (url, told) in [
-            ("http://127.0.0.1:8080/a", None),
-            ("http://127.8.0.1", None),
-            ("http://localhost:1/", None),
-            ("http://[::1]:8080", None),
-            ("not a url", None),
-            ("http://user:canary@shop.example/a?b=c", Some("http://shop.example")),
-            ("https://localhost.example:8443", Some("https://localhost.example:8443")),
-            ("http://192.0.2.1:80", Some("http://192.0.2.1")),
-            ("http://[2001:db8::1]:81/", Some("http://[2001:db8::1]:81")),
-        ] {
-            assert_eq!(elsewhere(url).as_deref(), told, "{url}");
-        }
-    }
 
     #[test]
     fn only_services_from_elsewhere_that_have_sent_spans_are_waited_for_longer() {

@@ -9,6 +9,7 @@ mod http_args;
 mod list;
 mod measure;
 mod new;
+mod peak;
 mod problem;
 mod report;
 mod run;

@@ -8,6 +8,7 @@ use super::args::{MessageFormat, RunArgs};
 use super::collect::SpanArchive;
 use super::find::{self, Binary, Found};
 use super::measure::{Measured, measure};
+use super::peak;
 use super::problem::Problem;
 use super::session::{self, Identity, Session};
 use super::stop::Stopper;
@@ -90,6 +91,7 @@ impl<'c> Run<'c> {
     ) -> Result<Self, Problem> {
         for binary in &found.binaries {
             binary.config.check_secrets(!args.no_services)?;
+            peak::check(binary)?.iter().for_each(|warning| call.console.warning(warning));
             session::check(&found.workspace, &binary.config, !args.no_services)?;
         }
         let started_unix_ns = clock::unix_nanos();

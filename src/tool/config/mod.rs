@@ -86,6 +86,8 @@ pub(crate) struct Config {
     pub(crate) trace: Sourced<TracePolicy>,
     /// Decides about everything random that is to come again.
     pub(crate) seed: Option<Sourced<u64>>,
+    /// More iterations than that are not begun, where it is known before.
+    pub(crate) max_rate: Option<Sourced<Rate>>,
     pub(crate) keep_runs: Sourced<usize>,
     /// Processes whose use of the host is told, beside the services and the generator.
     pub(crate) watch: Option<Sourced<Vec<Target>>>,
@@ -246,6 +248,7 @@ fn complete(
         secrets: settings.secrets,
         trace: settings.trace.unwrap_or(Sourced::new(TracePolicy::default(), Source::Default)),
         seed: settings.seed,
+        max_rate: settings.max_rate,
         keep_runs: settings.keep_runs.unwrap_or(Sourced::new(KEEP_RUNS, Source::Default)),
         watch: settings.watch,
         http: settings.http,

@@ -63,6 +63,7 @@ fn entries(config: &Config) -> Vec<Entry<'_>> {
     list.values("secrets", &config.secrets, Show::Plain);
     list.add("trace", &config.trace, |policy| trace_text(*policy).into());
     list.optional("seed", config.seed.as_ref(), |seed| (*seed).into());
+    list.optional("max-rate", config.max_rate.as_ref(), |rate| rate.to_string().into());
     list.add("keep-runs", &config.keep_runs, |runs| (*runs).into());
     list.optional("watch", config.watch.as_ref(), |targets| {
         targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ").into()

@@ -12,6 +12,7 @@ use super::service::{self, ServiceSettings, read_services};
 use super::source::{Sourced, replace};
 use super::value::{Origin, Value, Values};
 use crate::model::duration;
+use crate::model::load::Rate;
 use crate::model::plan::TracePolicy;
 use crate::tool::usage::Target;
 
@@ -30,6 +31,7 @@ pub(super) struct Settings {
     pub(super) env_file: Option<Sourced<String>>,
     pub(super) trace: Option<Sourced<TracePolicy>>,
     pub(super) seed: Option<Sourced<u64>>,
+    pub(super) max_rate: Option<Sourced<Rate>>,
     pub(super) keep_runs: Option<Sourced<usize>>,
     pub(super) watch: Option<Sourced<Vec<Target>>>,
     pub(super) reference: ReferenceSettings,
@@ -96,6 +98,7 @@ impl Settings {
         replace(&mut self.env_file, upper.env_file);
         replace(&mut self.trace, upper.trace);
         replace(&mut self.seed, upper.seed);
+        replace(&mut self.max_rate, upper.max_rate);
         replace(&mut self.keep_runs, upper.keep_runs);
         replace(&mut self.watch, upper.watch);
         self.http.lay_over(upper.http);
@@ -180,6 +183,7 @@ fn read_settings(section: &Section<'_>, layer: Layer) -> Result<Settings, Config
         env_file: section.get("env-file").map(|field| field.string()).transpose()?,
         trace: section.get("trace").map(|field| field.parsed(str::parse)).transpose()?,
         seed: section.get("seed").map(|field| field.integer()).transpose()?,
+        max_rate: section.get("max-rate").map(|field| field.parsed(str::parse)).transpose()?,
         keep_runs: section.get("keep-runs").map(|field| field.integer()).transpose()?,
         watch: section.get("watch").map(|field| field.words(str::parse)).transpose()?,
         http: HttpLayers::of(HttpLayer::read(section)?, layer == Layer::Base),

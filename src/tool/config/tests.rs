@@ -69,6 +69,10 @@ fn a_mistake_in_a_file_is_named_with_its_place() {
             "[[service]]\nname='a'\nargs=['x', 1]",
             "loadtest.toml:3:12: `service.args` must be an array of strings, but it is an integer",
         ),
+        (
+            "max-rate = '9'",
+            "loadtest.toml:1: `max-rate`: `9` is no rate; write N/s, N/m or N/DURATION, such as 100/s or 1/10s",
+        ),
         ("keep-runs = -1", "loadtest.toml:1: `keep-runs`: -1 is out of range"),
         ("trace = 'on'", "loadtest.toml:1: `trace`: `on` is no trace policy"),
         (

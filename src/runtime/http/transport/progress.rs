@@ -160,8 +160,8 @@ mod tests {
             let began = clock::now();
             let at = |n: u64| began + Duration::from_millis(n);
             let ms = Duration::from_millis;
-            let mut progress = Progress::default();
-            progress.connecting = [ms(millis[0]), ms(millis[1]), ms(millis[2])];
+            let connecting = [ms(millis[0]), ms(millis[1]), ms(millis[2])];
+            let mut progress = Progress { connecting, ..Progress::default() };
             if order > 0 {
                 progress.stage = Stage::Handed(at(millis[..4].iter().sum()));
             }

@@ -200,14 +200,15 @@ impl ServerCertVerifier for Anybody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fs::write_whole;
 
     #[test]
     fn what_cannot_be_trusted_is_told_by_the_name_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().join("empty.pem");
-        std::fs::write(&empty, "nothing of the kind").unwrap();
+        write_whole(&empty, b"nothing of the kind").unwrap();
         let whole = folder.path().join("whole.pem");
-        std::fs::write(&whole, "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n").unwrap();
+        write_whole(&whole, b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n").unwrap();
         let absent = folder.path().join("absent.pem");
         for (file, dir, words) in [
             (Some(&absent), None, vec!["SSL_CERT_FILE: cannot read", "absent.pem", "--ca-file"]),
