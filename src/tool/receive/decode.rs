@@ -17,7 +17,7 @@ use crate::model::span::{LoadRole, LoadSpan, Span, SpanKind};
 use crate::model::stats::{Phase, StepKind};
 
 use super::redact;
-use super::store::{RawSpan, SpanStore, StoredSpan};
+use super::store::{Arrival, SpanStore};
 use super::view::{Scalar, SpanView};
 use super::wire::{self, Malformed, Origin};
 
@@ -30,6 +30,9 @@ const NAME_LIMIT: usize = 256;
 /// How many distinct names, and how many distinct sources, are remembered to be shared. Beyond it, sharing starts anew.
 const INTERNED: usize = 1 << 14;
 const SOURCES: usize = 1 << 10;
+
+/// How many different things that spans of the scenario process say of themselves are remembered to be shared.
+const SAYINGS: usize = 16;
 
 /// What `service.name` is for a resource that has none, as the specification has it.
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -80,15 +83,23 @@ pub(super) struct Decoder {
     hasher: RandomState,
     /// The source of the last span, which mostly is that of the next one.
     last: Option<Arc<Source>>,
-    /// What the request under way has brought so far; nothing of it is stored before all of it is read.
-    taken: Vec<Taken>,
+    said: Sayings,
+}
+
+/// What one request held.
+#[derive(Debug, Default)]
+struct Read<'a> {
+    arrivals: Vec<Arrival<'a>>,
+    /// Traces that cannot be kept whole.
+    refused: Vec<TraceId>,
+    passed: Passed,
 }
 
 #[derive(Debug)]
-enum Taken {
-    Span(StoredSpan),
+enum Taken<'a> {
+    Span(Arrival<'a>),
     /// The trace cannot be kept whole.
-    Refused(TraceId),
+    Refused,
 }
 
 impl Decoder {
@@ -100,7 +111,7 @@ impl Decoder {
             sources: HashMap::new(),
             hasher: RandomState::new(),
             last: None,
-            taken: Vec::new(),
+            said: Sayings::default(),
         }
     }
 
@@ -111,40 +122,42 @@ impl Decoder {
         store: &mut SpanStore,
         now: Instant,
     ) -> Result<Passed, Malformed> {
-        self.taken.clear();
-        let mut passed = Passed::default();
+        let Read { arrivals, refused, passed } = self.read(request)?;
+        store.insert(arrivals, now);
+        refused.into_iter().for_each(|trace| store.refuse(trace));
+        Ok(passed)
+    }
+
+    fn read<'a>(&mut self, request: &'a [u8]) -> Result<Read<'a>, Malformed> {
+        let mut read = Read::default();
         wire::each_item(request, |origin, item| {
             let trace = id_of(wire::trace_id(item)?).map_or(0, u128::from_be_bytes);
             if trace != 0 && self.prefix.owns(TraceId(trace)) {
                 match self.take(TraceId(trace), origin, item)? {
-                    Some(taken) => self.taken.push(taken),
-                    None => passed.malformed += 1,
+                    Some(Taken::Span(arrival)) => read.arrivals.push(arrival),
+                    Some(Taken::Refused) => read.refused.push(TraceId(trace)),
+                    None => read.passed.malformed += 1,
                 }
                 return Ok(());
             }
+            let passed = &mut read.passed;
             let count = if trace == 0 { &mut passed.malformed } else { &mut passed.foreign };
             *count += 1;
             wire::check_fields(item)
         })?;
-        for taken in self.taken.drain(..) {
-            match taken {
-                Taken::Span(span) => store.insert(span, now),
-                Taken::Refused(trace) => store.refuse(trace),
-            }
-        }
-        Ok(passed)
+        Ok(read)
     }
 
     /// One span of this run; `None` if it is none.
-    fn take(
+    fn take<'a>(
         &mut self,
         trace: TraceId,
         origin: &Origin<'_>,
-        bytes: &[u8],
-    ) -> Result<Option<Taken>, Malformed> {
+        bytes: &'a [u8],
+    ) -> Result<Option<Taken<'a>>, Malformed> {
         if bytes.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
             wire::check_fields(bytes)?;
-            return Ok(Some(Taken::Refused(trace)));
+            return Ok(Some(Taken::Refused));
         }
         let mut said = Said::default();
         let Some(view) = SpanView::read(bytes, |key, value| said.hear(key, value))? else { return Ok(None) };
@@ -159,9 +172,9 @@ impl Decoder {
             start_ns: view.start_ns,
             end_ns: view.end_ns,
             error: view.error,
-            load: source.of_scenario.then(|| said.load_span(&mut self.names)),
+            load: source.of_scenario.then(|| self.said.share(&said, &mut self.names)),
         };
-        Ok(Some(Taken::Span(StoredSpan { span, raw: RawSpan { source, bytes: bytes.into() } })))
+        Ok(Some(Taken::Span(Arrival { span, source, bytes })))
     }
 
     fn source(&mut self, origin: &Origin<'_>) -> Option<Arc<Source>> {
@@ -283,28 +296,95 @@ impl<'a> Said<'a> {
     }
 
     /// What says nothing of its role is the author's own span.
-    fn load_span(&self, names: &mut Names) -> LoadSpan {
+    fn meant(&self) -> Meant<'a> {
         let text = |value: Option<Scalar<'a>>| match value {
             Some(Scalar::Text(text)) => Some(text),
             _ => None,
         };
         let step = text(self.step).zip(text(self.step_kind).and_then(step_kind));
         let role = match (text(self.role), step) {
-            (Some("iteration"), _) => LoadRole::Iteration,
-            (Some("step") | None, Some((name, kind))) => LoadRole::Step { kind, name: names.share(name) },
-            _ => LoadRole::Author,
+            (Some("iteration"), _) => Role::Iteration,
+            (Some("step") | None, Some((name, kind))) => Role::Step(kind, name),
+            _ => Role::Author,
         };
         let weight = match self.weight {
             Some(Scalar::Double(weight)) if weight.is_finite() && weight >= 0.0 => weight,
             _ => 0.0,
         };
-        LoadSpan {
+        Meant {
             role,
-            scenario: names.share(text(self.scenario).unwrap_or_default()),
+            scenario: text(self.scenario).unwrap_or_default(),
             phase: text(self.phase).and_then(Phase::named).unwrap_or(Phase::Load),
             weight,
             expected: self.expected == Some(Scalar::Bool(true)),
         }
+    }
+}
+
+/// A [`LoadSpan`] whose texts stand where they were received.
+#[derive(Debug)]
+struct Meant<'a> {
+    role: Role<'a>,
+    scenario: &'a str,
+    phase: Phase,
+    weight: f64,
+    expected: bool,
+}
+
+#[derive(Debug)]
+enum Role<'a> {
+    Iteration,
+    Step(StepKind, &'a str),
+    Author,
+}
+
+impl Meant<'_> {
+    fn is(&self, load: &LoadSpan) -> bool {
+        let same_role = match (&self.role, &load.role) {
+            (Role::Iteration, LoadRole::Iteration) | (Role::Author, LoadRole::Author) => true,
+            (Role::Step(kind, name), LoadRole::Step { kind: known, name: known_name }) => {
+                kind == known && *name == &**known_name
+            }
+            _ => false,
+        };
+        same_role
+            && self.scenario == &*load.scenario
+            && (self.phase, self.expected) == (load.phase, load.expected)
+            && self.weight.to_bits() == load.weight.to_bits()
+    }
+
+    fn load_span(&self, names: &mut Names) -> LoadSpan {
+        LoadSpan {
+            role: match self.role {
+                Role::Iteration => LoadRole::Iteration,
+                Role::Step(kind, name) => LoadRole::Step { kind, name: names.share(name) },
+                Role::Author => LoadRole::Author,
+            },
+            scenario: names.share(self.scenario),
+            phase: self.phase,
+            weight: self.weight,
+            expected: self.expected,
+        }
+    }
+}
+
+/// What the last spans of the scenario process said of themselves. The next ones say the same, as a rule.
+#[derive(Debug, Default)]
+struct Sayings {
+    recent: [Option<Arc<LoadSpan>>; SAYINGS],
+    next: usize,
+}
+
+impl Sayings {
+    fn share(&mut self, said: &Said<'_>, names: &mut Names) -> Arc<LoadSpan> {
+        let meant = said.meant();
+        if let Some(known) = self.recent.iter().flatten().find(|known| meant.is(known)) {
+            return known.clone();
+        }
+        let new = Arc::new(meant.load_span(names));
+        self.recent[self.next] = Some(new.clone());
+        self.next = (self.next + 1) % SAYINGS;
+        new
     }
 }
 
@@ -335,6 +415,7 @@ pub(super) mod tests {
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as ProtoSpan, Status};
 
     use super::super::store::QUIET;
+    use super::super::store::tests::StoredSpan;
     use super::*;
     use crate::sys::clock;
 
@@ -396,15 +477,13 @@ pub(super) mod tests {
     }
 
     fn decode(request: &ExportTraceServiceRequest) -> (Vec<StoredSpan>, Passed, SpanStore) {
+        let bytes = request.encode_to_vec();
         let mut store = SpanStore::new(64 << 20, QUIET);
-        let passed =
-            Decoder::new(run(), prefix()).ingest(&request.encode_to_vec(), &mut store, clock::now()).unwrap();
-        let traces = store.take_all();
-        let spans = traces
-            .into_iter()
-            .flat_map(|trace| trace.spans.into_iter().zip(trace.raw))
-            .map(|(span, raw)| StoredSpan { span, raw })
-            .collect();
+        let mut decoder = Decoder::new(run(), prefix());
+        let passed = decoder.ingest(&bytes, &mut store, clock::now()).unwrap();
+        let kept: Vec<_> = store.take_all().into_iter().flat_map(|trace| trace.spans).collect();
+        let arrivals = decoder.read(&bytes).unwrap().arrivals.into_iter();
+        let spans = arrivals.filter(|arrival| kept.contains(&arrival.span)).map(StoredSpan::from).collect();
         (spans, passed, store)
     }
 
@@ -421,6 +500,11 @@ pub(super) mod tests {
     pub(in crate::tool::receive) fn iteration(trace: u64, id: u64) -> StoredSpan {
         let attributes = vec![string(semconv::ROLE, "iteration")];
         single(&of_scenario(vec![ProtoSpan { attributes, ..proto(trace, id, "iteration") }]))
+    }
+
+    pub(in crate::tool::receive) fn request_span(trace: u64, id: u64) -> StoredSpan {
+        let attributes = vec![string(semconv::STEP, "GET /users"), string(semconv::STEP_KIND, "request")];
+        single(&of_scenario(vec![ProtoSpan { attributes, ..proto(trace, id, "GET /users") }]))
     }
 
     #[test]
@@ -480,7 +564,7 @@ pub(super) mod tests {
                 weight: 2.5,
                 expected: true,
             };
-            assert_eq!(single(&of_scenario(vec![sent.clone()])).span.load, Some(want));
+            assert_eq!(single(&of_scenario(vec![sent.clone()])).span.load.as_deref(), Some(&want));
             assert_eq!(
                 single(&of_service(vec![sent])).span.load,
                 None,
@@ -500,7 +584,7 @@ pub(super) mod tests {
             let attributes = vec![attribute(semconv::WEIGHT, weight)];
             let sent = ProtoSpan { attributes, ..proto(1, 1, "a") };
             let load = single(&of_scenario(vec![sent])).span.load.unwrap();
-            assert_eq!((load.weight, load.role), (0.0, LoadRole::Author));
+            assert_eq!((load.weight, load.role.clone()), (0.0, LoadRole::Author));
         }
     }
 
@@ -564,7 +648,8 @@ pub(super) mod tests {
         assert!(decoder.sources.len() <= SOURCES);
         for trace in store.take_all() {
             assert!(Arc::ptr_eq(&trace.spans[0].name, &trace.spans[1].name));
-            assert!(Arc::ptr_eq(&trace.raw[0].source, &trace.raw[1].source));
+            let raw = trace.raw.unwrap();
+            assert!(Arc::ptr_eq(&raw[0].source, &raw[1].source));
         }
         for index in 0..=INTERNED {
             decoder.names.share_redacted(&index.to_string());
