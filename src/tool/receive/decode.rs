@@ -13,12 +13,12 @@ use prost::Message;
 
 use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
 use crate::model::semconv;
-use crate::model::span::{LoadRole, LoadSpan, Span, SpanKind};
-use crate::model::stats::{Phase, StepKind};
+use crate::model::span::{Span, SpanKind};
 
 use super::redact;
+use super::said::{Said, Sayings};
 use super::store::{Arrival, SpanStore};
-use super::view::{Scalar, SpanView};
+use super::view::SpanView;
 use super::wire::{self, Malformed, Origin};
 
 /// A span larger than this (or one whose resource and scope are) is not kept.
@@ -30,9 +30,6 @@ const NAME_LIMIT: usize = 256;
 /// How many distinct names, and how many distinct sources, are remembered to be shared. Beyond it, sharing starts anew.
 const INTERNED: usize = 1 << 14;
 const SOURCES: usize = 1 << 10;
-
-/// How many different things that spans of the scenario process say of themselves are remembered to be shared.
-const SAYINGS: usize = 16;
 
 /// What `service.name` is for a resource that has none, as the specification has it.
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -95,13 +92,6 @@ struct Read<'a> {
     passed: Passed,
 }
 
-#[derive(Debug)]
-enum Taken<'a> {
-    Span(Arrival<'a>),
-    /// The trace cannot be kept whole.
-    Refused,
-}
-
 impl Decoder {
     pub(super) fn new(run: RunId, prefix: TracePrefix) -> Self {
         Self {
@@ -130,12 +120,20 @@ impl Decoder {
 
     fn read<'a>(&mut self, request: &'a [u8]) -> Result<Read<'a>, Malformed> {
         let mut read = Read::default();
+        let mut last: Option<(Origin<'a>, Option<Arc<Source>>)> = None;
         wire::each_item(request, |origin, item| {
             let trace = id_of(wire::trace_id(item)?).map_or(0, u128::from_be_bytes);
             if trace != 0 && self.prefix.owns(TraceId(trace)) {
-                match self.take(TraceId(trace), origin, item)? {
-                    Some(Taken::Span(arrival)) => read.arrivals.push(arrival),
-                    Some(Taken::Refused) => read.refused.push(TraceId(trace)),
+                if item.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
+                    read.refused.push(TraceId(trace));
+                    return wire::check_fields(item);
+                }
+                let source = match &last {
+                    Some((of, source)) if of.is(origin) => source.clone(),
+                    _ => last.insert((*origin, self.source(origin))).1.clone(),
+                };
+                match self.take(TraceId(trace), source, item)? {
+                    Some(arrival) => read.arrivals.push(arrival),
                     None => read.passed.malformed += 1,
                 }
                 return Ok(());
@@ -152,16 +150,12 @@ impl Decoder {
     fn take<'a>(
         &mut self,
         trace: TraceId,
-        origin: &Origin<'_>,
+        source: Option<Arc<Source>>,
         bytes: &'a [u8],
-    ) -> Result<Option<Taken<'a>>, Malformed> {
-        if bytes.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
-            wire::check_fields(bytes)?;
-            return Ok(Some(Taken::Refused));
-        }
+    ) -> Result<Option<Arrival<'a>>, Malformed> {
         let mut said = Said::default();
         let Some(view) = SpanView::read(bytes, |key, value| said.hear(key, value))? else { return Ok(None) };
-        let Some((id, source)) = span_id(view.id).zip(self.source(origin)) else { return Ok(None) };
+        let Some((id, source)) = span_id(view.id).zip(source) else { return Ok(None) };
         let span = Span {
             trace,
             id,
@@ -174,7 +168,7 @@ impl Decoder {
             error: view.error,
             load: source.of_scenario.then(|| self.said.share(&said, &mut self.names)),
         };
-        Ok(Some(Taken::Span(Arrival { span, source, bytes })))
+        Ok(Some(Arrival { span, source, bytes }))
     }
 
     fn source(&mut self, origin: &Origin<'_>) -> Option<Arc<Source>> {
@@ -211,14 +205,14 @@ impl Decoder {
 
 /// Strings that occur again and again, each held once.
 #[derive(Debug, Default)]
-struct Names {
+pub(super) struct Names {
     shared: HashSet<Arc<str>>,
     /// By names as they came, what they are without secrets.
     redacted: HashMap<Box<str>, Arc<str>>,
 }
 
 impl Names {
-    fn share(&mut self, name: &str) -> Arc<str> {
+    pub(super) fn share(&mut self, name: &str) -> Arc<str> {
         let cut = (0..=NAME_LIMIT.min(name.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
         let name = &name[..cut];
         if let Some(shared) = self.shared.get(name) {
@@ -267,135 +261,6 @@ fn kind(kind: i32) -> SpanKind {
     }
 }
 
-/// What a span of the scenario process says of itself, as far as it has been read. Of attributes that come twice, the
-/// first counts.
-#[derive(Debug, Default)]
-struct Said<'a> {
-    role: Option<Scalar<'a>>,
-    step: Option<Scalar<'a>>,
-    step_kind: Option<Scalar<'a>>,
-    scenario: Option<Scalar<'a>>,
-    phase: Option<Scalar<'a>>,
-    weight: Option<Scalar<'a>>,
-    expected: Option<Scalar<'a>>,
-}
-
-impl<'a> Said<'a> {
-    fn hear(&mut self, key: &str, value: Scalar<'a>) {
-        let heard = match key {
-            semconv::ROLE => &mut self.role,
-            semconv::STEP => &mut self.step,
-            semconv::STEP_KIND => &mut self.step_kind,
-            semconv::SCENARIO => &mut self.scenario,
-            semconv::PHASE => &mut self.phase,
-            semconv::WEIGHT => &mut self.weight,
-            semconv::EXPECTED => &mut self.expected,
-            _ => return,
-        };
-        heard.get_or_insert(value);
-    }
-
-    /// What says nothing of its role is the author's own span.
-    fn meant(&self) -> Meant<'a> {
-        let text = |value: Option<Scalar<'a>>| match value {
-            Some(Scalar::Text(text)) => Some(text),
-            _ => None,
-        };
-        let step = text(self.step).zip(text(self.step_kind).and_then(step_kind));
-        let role = match (text(self.role), step) {
-            (Some("iteration"), _) => Role::Iteration,
-            (Some("step") | None, Some((name, kind))) => Role::Step(kind, name),
-            _ => Role::Author,
-        };
-        let weight = match self.weight {
-            Some(Scalar::Double(weight)) if weight.is_finite() && weight >= 0.0 => weight,
-            _ => 0.0,
-        };
-        Meant {
-            role,
-            scenario: text(self.scenario).unwrap_or_default(),
-            phase: text(self.phase).and_then(Phase::named).unwrap_or(Phase::Load),
-            weight,
-            expected: self.expected == Some(Scalar::Bool(true)),
-        }
-    }
-}
-
-/// A [`LoadSpan`] whose texts stand where they were received.
-#[derive(Debug)]
-struct Meant<'a> {
-    role: Role<'a>,
-    scenario: &'a str,
-    phase: Phase,
-    weight: f64,
-    expected: bool,
-}
-
-#[derive(Debug)]
-enum Role<'a> {
-    Iteration,
-    Step(StepKind, &'a str),
-    Author,
-}
-
-impl Meant<'_> {
-    fn is(&self, load: &LoadSpan) -> bool {
-        let same_role = match (&self.role, &load.role) {
-            (Role::Iteration, LoadRole::Iteration) | (Role::Author, LoadRole::Author) => true,
-            (Role::Step(kind, name), LoadRole::Step { kind: known, name: known_name }) => {
-                kind == known && *name == &**known_name
-            }
-            _ => false,
-        };
-        same_role
-            && self.scenario == &*load.scenario
-            && (self.phase, self.expected) == (load.phase, load.expected)
-            && self.weight.to_bits() == load.weight.to_bits()
-    }
-
-    fn load_span(&self, names: &mut Names) -> LoadSpan {
-        LoadSpan {
-            role: match self.role {
-                Role::Iteration => LoadRole::Iteration,
-                Role::Step(kind, name) => LoadRole::Step { kind, name: names.share(name) },
-                Role::Author => LoadRole::Author,
-            },
-            scenario: names.share(self.scenario),
-            phase: self.phase,
-            weight: self.weight,
-            expected: self.expected,
-        }
-    }
-}
-
-/// What the last spans of the scenario process said of themselves. The next ones say the same, as a rule.
-#[derive(Debug, Default)]
-struct Sayings {
-    recent: [Option<Arc<LoadSpan>>; SAYINGS],
-    next: usize,
-}
-
-impl Sayings {
-    fn share(&mut self, said: &Said<'_>, names: &mut Names) -> Arc<LoadSpan> {
-        let meant = said.meant();
-        if let Some(known) = self.recent.iter().flatten().find(|known| meant.is(known)) {
-            return known.clone();
-        }
-        let new = Arc::new(meant.load_span(names));
-        self.recent[self.next] = Some(new.clone());
-        self.next = (self.next + 1) % SAYINGS;
-        new
-    }
-}
-
-fn step_kind(text: &str) -> Option<StepKind> {
-    match text {
-        "request" => Some(StepKind::Request),
-        "step" => Some(StepKind::Step),
-        _ => None,
-    }
-}
-
 fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
     attributes.iter().find(|attribute| attribute.key == key)?.value.as_ref()?.value.as_ref()
 }
@@ -417,6 +282,8 @@ pub(super) mod tests {
     use super::super::store::QUIET;
     use super::super::store::tests::StoredSpan;
     use super::*;
+    use crate::model::span::{LoadRole, LoadSpan};
+    use crate::model::stats::{Phase, StepKind};
     use crate::sys::clock;
 
     pub(in crate::tool::receive) const PREFIX: u32 = 0xdead_beef;

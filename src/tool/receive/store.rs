@@ -2,8 +2,7 @@
 //! what time it is.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use crate::model::span::{LoadRole, Span};
 use crate::tool::analyse::reservoir::{Cell, Prospects};
 
 use super::decode::Source;
+use super::gone::{ByTraceId, Fate, Gone};
 
 /// How long nothing may have come for a trace whose root is there, for it to count as complete; where services send
 /// their spans as often as they are told to.
@@ -30,9 +30,6 @@ const AGENDA_STEP: Duration = Duration::from_millis(100);
 
 /// A trace is made for so many spans at most before they come.
 const MOST_USUAL: usize = 8;
-
-/// How many traces that are gone are remembered, so that what comes for them later is not taken for a new trace.
-const REMEMBERED: usize = 1 << 18;
 
 /// A span that has come, with what is needed to write it down as it came.
 #[derive(Debug)]
@@ -96,47 +93,6 @@ pub(crate) struct Progress {
     pub(crate) last_arrival: Option<Instant>,
 }
 
-/// Hashes trace ids, which are random already: one multiplication, with a key that nobody can know.
-#[derive(Debug, Clone, Copy)]
-struct ByTraceId {
-    key: u64,
-}
-
-impl Default for ByTraceId {
-    fn default() -> Self {
-        Self { key: RandomState::new().hash_one(0) }
-    }
-}
-
-impl BuildHasher for ByTraceId {
-    type Hasher = Folding;
-
-    fn build_hasher(&self) -> Folding {
-        Folding(self.key)
-    }
-}
-
-#[derive(Debug)]
-struct Folding(u64);
-
-impl Hasher for Folding {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u128(u128::from(*byte)));
-    }
-
-    fn write_u128(&mut self, id: u128) {
-        /// The fraction of the golden ratio, in 64 bits: as even a spread as a multiplication can give.
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let (high, low) = ((id >> 64) as u64, id as u64);
-        let product = u128::from(low ^ self.0) * u128::from(high ^ SPREAD);
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[derive(Debug)]
 struct OpenTrace {
     spans: Vec<Span>,
@@ -181,26 +137,19 @@ impl Agenda {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Completed,
-    Refused,
-}
-
 #[derive(Debug)]
 pub(crate) struct SpanStore {
     budget: usize,
     quiet: Duration,
     used: usize,
     open: HashMap<TraceId, OpenTrace, ByTraceId>,
-    gone: HashMap<TraceId, Fate, ByTraceId>,
+    gone: Gone,
     /// When to look at each open trace again.
     agenda: Agenda,
     /// Those that were looked at too early, until all that is due was looked at.
     early: Vec<(TraceId, Instant)>,
     /// How many spans the last complete trace had: so many the next one is made for.
     usual: usize,
-    gone_order: VecDeque<TraceId>,
     prospects: Prospects,
     counts: StoreCounts,
     of_services: bool,
@@ -216,11 +165,10 @@ impl SpanStore {
             quiet,
             used: 0,
             open: HashMap::default(),
-            gone: HashMap::default(),
+            gone: Gone::default(),
             agenda: Agenda::default(),
             early: Vec::new(),
             usual: 2,
-            gone_order: VecDeque::new(),
             prospects: Prospects::default(),
             counts: StoreCounts::default(),
             of_services: false,
@@ -291,12 +239,12 @@ impl SpanStore {
         self.counts.kept -= held;
         self.counts.refused += held + 1;
         self.counts.traces_refused += 1;
-        self.remember(id, Fate::Refused);
+        self.gone.insert(id, Fate::Refused);
     }
 
     /// Whether the trace is gone; if so, the spans that came for it are counted.
     fn counted_as_gone(&mut self, id: TraceId, spans: usize) -> bool {
-        match self.gone.get(&id) {
+        match self.gone.get(id) {
             Some(Fate::Completed) => self.counts.late += spans as u64,
             Some(Fate::Refused) => self.counts.refused += spans as u64,
             None => return false,
@@ -335,7 +283,7 @@ impl SpanStore {
 
     fn complete(&mut self, id: TraceId, open: OpenTrace) -> CompletedTrace {
         self.used -= open.bytes;
-        self.remember(id, Fate::Completed);
+        self.gone.insert(id, Fate::Completed);
         self.counts.traces_completed += 1;
         self.usual = open.spans.len().min(MOST_USUAL);
         CompletedTrace {
@@ -357,17 +305,6 @@ impl SpanStore {
             spans: self.counts.kept,
             of_services: self.of_services,
             last_arrival: self.last_arrival,
-        }
-    }
-
-    fn remember(&mut self, id: TraceId, fate: Fate) {
-        if self.gone.insert(id, fate).is_none() {
-            self.gone_order.push_back(id);
-        }
-        if self.gone_order.len() > REMEMBERED
-            && let Some(oldest) = self.gone_order.pop_front()
-        {
-            self.gone.remove(&oldest);
         }
     }
 }
@@ -424,6 +361,8 @@ fn is_root(span: &Span) -> bool {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::borrow::Borrow;
+
     use proptest::prelude::*;
 
     use super::super::decode::tests::{iteration, request_span, server};
@@ -457,8 +396,8 @@ pub(super) mod tests {
     }
 
     impl SpanStore {
-        fn put(&mut self, span: StoredSpan, now: Instant) {
-            self.insert(vec![span.arrival()], now);
+        fn put(&mut self, span: impl Borrow<StoredSpan>, now: Instant) {
+            self.insert(vec![span.borrow().arrival()], now);
         }
     }
 
@@ -605,17 +544,6 @@ pub(super) mod tests {
         assert_eq!(store.used, 0);
         store.put(server(1, 13), start);
         assert_eq!(store.counts().kept, TRACE_SHARE as u64);
-    }
-
-    #[test]
-    fn only_so_many_traces_that_are_gone_are_remembered() {
-        let start = clock::now();
-        let mut store = SpanStore::new(0, QUIET);
-        for trace in 0..=REMEMBERED as u64 {
-            store.refuse(crate::model::id::TraceId(u128::from(trace) + 1));
-        }
-        assert_eq!((store.gone.len(), store.gone_order.len()), (REMEMBERED, REMEMBERED));
-        assert!(store.take_complete(start, usize::MAX).is_empty());
     }
 
     proptest! {

@@ -144,6 +144,14 @@ pub(super) struct Origin<'a> {
 }
 
 impl Origin<'_> {
+    /// Whether it is the same place in the same message, which says that it is equal without comparing it.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.resource, other.resource)
+            && std::ptr::eq(self.resource_schema, other.resource_schema)
+            && std::ptr::eq(self.scope, other.scope)
+            && std::ptr::eq(self.scope_schema, other.scope_schema)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.resource.len() + self.resource_schema.len() + self.scope.len() + self.scope_schema.len()
     }
