@@ -11,12 +11,12 @@ impl DropCause {
     fn words(self) -> &'static str {
         match self {
             Self::Pool => "no free user",
-            Self::Generator => "generator stopped",
+            Self::Generator => "generator did not run",
         }
     }
 }
 
-/// `12 (no free user), 3 (generator stopped)`; `None` where nothing was dropped.
+/// `12 (no free user), 3 (generator did not run)`; `None` where nothing was dropped.
 pub(crate) fn dropped(scenario: &Scenario) -> Option<String> {
     let causes: Vec<String> =
         scenario.dropped.iter().map(|(cause, count)| format!("{count} ({})", cause.words())).collect();
@@ -97,7 +97,7 @@ mod tests {
     response, from when it was due: p50 1.0 ms  p95 20.0 ms  p99 ≥300.0 ms
     duration, from when it began:   p50 0.9 ms  p95 19.0 ms  p99 280.0 ms
     begun later than due:           p50 -  p95 -  p99 -
-    dropped: 12 (no free user), 3 (generator stopped); at most 41 users at a time
+    dropped: 12 (no free user), 3 (generator did not run); at most 41 users at a time
     warm-up 2.5s: 250 iterations with 500 requests not counted, 4 dropped
 ";
         assert_eq!(section(&summary), wanted);

@@ -40,16 +40,13 @@ pub(crate) struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
-        Self::with(new_histogram())
+        Self::with(of_digits(SIGNIFICANT_DIGITS))
     }
 }
 
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new(SIGNIFICANT_DIGITS).expect("3 significant digits are within the histogram's range")
-}
-
-fn coarse_histogram() -> Histogram<u64> {
-    Histogram::new(COARSE_DIGITS).expect("2 significant digits are within the histogram's range")
+/// `digits` is one of the two above.
+fn of_digits(digits: u8) -> Histogram<u64> {
+    Histogram::new(digits).expect("2 and 3 significant digits are within the histogram's range")
 }
 
 /// To the nearest microsecond. The histogram resizes itself; nothing lasts longer than a u64 of nanoseconds, 584 years.
@@ -73,7 +70,7 @@ impl Latency {
 
     /// One of two significant digits, an eighth in size: within 1%, or 1 µs where that is larger.
     pub(crate) fn coarse() -> Self {
-        Self::with(coarse_histogram())
+        Self::with(of_digits(COARSE_DIGITS))
     }
 
     /// Records a duration that was seen to its end.
@@ -97,7 +94,8 @@ impl Latency {
     /// Records a duration that was cut off after `elapsed`: it would have been this long or longer.
     pub(crate) fn record_censored(&mut self, elapsed: Duration) {
         let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        put(self.censored.get_or_insert_with(new_histogram), nanos);
+        let digits = self.complete.sigfig();
+        put(self.censored.get_or_insert_with(|| of_digits(digits)), nanos);
         self.censored_min_ns = self.censored_min_ns.min(nanos);
         self.max_ns = self.max_ns.max(nanos);
     }
@@ -110,11 +108,11 @@ impl Latency {
     /// Takes another's durations in; an empty one takes its resolution, too.
     pub(crate) fn merge(&mut self, other: &Self) {
         if self.is_empty() && self.complete.sigfig() != other.complete.sigfig() {
-            self.complete = Histogram::new(other.complete.sigfig()).expect("that of another histogram");
+            self.complete = of_digits(other.complete.sigfig());
         }
         self.complete.add(&other.complete).expect("an auto-resizing histogram takes any other");
         if let Some(censored) = &other.censored {
-            let own = self.censored.get_or_insert_with(new_histogram);
+            let own = self.censored.get_or_insert_with(|| of_digits(censored.sigfig()));
             own.add(censored).expect("an auto-resizing histogram takes any other");
         }
         self.never += other.never;
@@ -147,13 +145,17 @@ impl Latency {
         self.count() == 0
     }
 
+    /// Whether there is one of which only a lower bound is known.
+    fn has_open_end(&self) -> bool {
+        self.censored_count() + self.never > 0
+    }
+
     /// The shortest duration that was seen to its end.
     pub(crate) fn min_nanos(&self) -> Option<u64> {
         (!self.complete.is_empty()).then_some(self.min_ns)
     }
 
     /// The longest duration, exact, one that was cut off included.
-    #[cfg(test)]
     pub(crate) fn max_nanos(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max_ns)
     }
@@ -208,8 +210,10 @@ impl Latency {
             seen += count;
             if seen >= rank {
                 let nanos = self.clamp(value);
-                let may_be_more = || self.percentile_upper_bound(percent).is_none_or(|most| most > nanos);
-                return Some(Quantile { nanos, at_least: is_cut_off || may_be_more() });
+                // Where nothing was cut off there is one value that it can be.
+                let may_be_more = self.has_open_end()
+                    && (is_cut_off || self.percentile_upper_bound(percent).is_none_or(|most| most > nanos));
+                return Some(Quantile { nanos, at_least: may_be_more });
             }
         }
     }
@@ -239,7 +243,7 @@ impl Latency {
     }
 
     pub(crate) fn mean_range(&self) -> Option<(f64, f64)> {
-        if self.censored_count() + self.never == 0 {
+        if !self.has_open_end() {
             return self.mean_nanos().map(|mean| (mean, mean));
         }
         // What was cut off took at least as long as was seen of it.
@@ -306,7 +310,7 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     let read: Histogram<u64> =
         HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| format!("{error:?}"))?;
     // Of the two precisions that there are, and resizing itself, whatever was sent.
-    let mut own = if read.sigfig() == COARSE_DIGITS { coarse_histogram() } else { new_histogram() };
+    let mut own = of_digits(if read.sigfig() == COARSE_DIGITS { COARSE_DIGITS } else { SIGNIFICANT_DIGITS });
     own.add(&read).map_err(|error| error.to_string())?;
     Ok(own)
 }

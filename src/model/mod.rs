@@ -23,6 +23,7 @@ pub(crate) mod secret;
 pub(crate) mod semconv;
 pub(crate) mod span;
 pub(crate) mod stats;
+pub(crate) mod success;
 pub(crate) mod summarise;
 pub(crate) mod summary;
 pub(crate) mod table;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::latency::Latency;
 
 /// A part of a request's time. They follow each other, and together they are the whole of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HttpPhase {
     /// Waiting for a connection that has room: for a stream of HTTP/2, for another request that connects, and the time of
     /// attempts that were given up.
@@ -17,13 +17,14 @@ pub(crate) enum HttpPhase {
     Dns,
     /// Connecting, and where there is no TLS, greeting.
     Connecting,
-    /// The TLS handshake.
+    /// The TLS handshake, and greeting.
     Tls,
     /// From the request's first byte to its last.
     Sending,
     /// From there to the response's first byte.
     Waiting,
     /// From there to its last byte.
+    #[default]
     Receiving,
 }
 
@@ -53,15 +54,19 @@ impl HttpPhase {
 
 /// The phases of one request. Those before `sending` are zero on a connection that was kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PhaseTimes([Duration; HttpPhase::ALL.len()]);
+pub(crate) struct PhaseTimes {
+    times: [Duration; HttpPhase::ALL.len()],
+    /// The one that the request was in when it ended.
+    pub(crate) last: HttpPhase,
+}
 
 impl PhaseTimes {
     pub(crate) fn set(&mut self, phase: HttpPhase, time: Duration) {
-        self.0[phase as usize] = time;
+        self.times[phase as usize] = time;
     }
 
     pub(crate) fn get(&self, phase: HttpPhase) -> Duration {
-        self.0[phase as usize]
+        self.times[phase as usize]
     }
 
     /// k6's `http_req_duration`: from the request's first byte to the response's last.
@@ -73,10 +78,10 @@ impl PhaseTimes {
     }
 }
 
-/// The distributions of the phases over the requests that have a duration.
+/// The distributions of the phases over the requests that have a duration, those that were cut off among them.
 ///
-/// Only what is not zero is recorded, so that a kept connection costs nothing; how often a phase was zero follows from the
-/// number of requests, which [`of`](Self::of) is given. Two significant digits.
+/// Of phases that ended only what is not zero is recorded, so that a kept connection costs nothing; how often a phase was
+/// zero follows from the number of requests, which [`of`](Self::of) is given. Two significant digits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Phases {
     recorded: [Option<Box<Latency>>; HttpPhase::ALL.len()],
@@ -84,11 +89,30 @@ pub(crate) struct Phases {
 
 impl Phases {
     pub(crate) fn record(&mut self, times: &PhaseTimes) {
-        for (recorded, time) in self.recorded.iter_mut().zip(times.0) {
-            if !time.is_zero() {
-                recorded.get_or_insert_with(|| Box::new(Latency::coarse())).record(time);
+        for phase in HttpPhase::ALL {
+            self.record_whole(phase, times.get(phase));
+        }
+    }
+
+    /// Takes in a request that was cut off: what it was in has a lower bound, and so has what would have come after it.
+    pub(crate) fn record_cut_off(&mut self, times: &PhaseTimes) {
+        for phase in HttpPhase::ALL {
+            if phase < times.last {
+                self.record_whole(phase, times.get(phase));
+            } else {
+                self.latency(phase).record_censored(times.get(phase));
             }
         }
+    }
+
+    fn record_whole(&mut self, phase: HttpPhase, time: Duration) {
+        if !time.is_zero() {
+            self.latency(phase).record(time);
+        }
+    }
+
+    fn latency(&mut self, phase: HttpPhase) -> &mut Latency {
+        self.recorded[phase as usize].get_or_insert_with(|| Box::new(Latency::coarse()))
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -99,10 +123,11 @@ impl Phases {
         }
     }
 
-    /// The phase's distribution over `requests` requests: where nothing was recorded of one, it was zero.
+    /// The phase's distribution over `requests` requests, those that were cut off among them: where nothing was recorded
+    /// of one, it was zero.
     pub(crate) fn of(&self, phase: HttpPhase, requests: u64) -> Latency {
         let mut latency = self.recorded[phase as usize].as_deref().cloned().unwrap_or_else(Latency::coarse);
-        let zeros = requests.saturating_sub(latency.complete_count());
+        let zeros = requests.saturating_sub(latency.count());
         latency.record_zeros(zeros);
         latency
     }
@@ -113,7 +138,10 @@ impl Phases {
 
     /// Whether the phase was ever more than zero.
     pub(crate) fn has(&self, phase: HttpPhase) -> bool {
-        self.recorded[phase as usize].is_some()
+        self.recorded[phase as usize]
+            .as_ref()
+            .and_then(|latency| latency.max_nanos())
+            .is_some_and(|max| max > 0)
     }
 }
 
@@ -159,6 +187,39 @@ mod tests {
         assert!(!merged.has(HttpPhase::Dns));
         assert_eq!(merged.of(HttpPhase::Dns, 4).percentile(99.0).unwrap().nanos, 0);
         assert!(merged.of(HttpPhase::Dns, 0).percentile(99.0).is_none());
+    }
+
+    #[test]
+    fn of_a_request_that_was_cut_off_the_phases_before_are_exact_and_those_from_there_on_lower_bounds() {
+        let mut phases = Phases::default();
+        (0..8).for_each(|_| phases.record(&times(10, 0)));
+        for last in [HttpPhase::Waiting, HttpPhase::Tls] {
+            let mut cut = times(if last == HttpPhase::Tls { 0 } else { 500 }, 40);
+            cut.last = last;
+            phases.record_cut_off(&cut);
+        }
+        let of = |phase| phases.of(phase, 10);
+        for (phase, complete, censored) in [
+            (HttpPhase::Connecting, 10, 0),
+            (HttpPhase::Tls, 9, 1),
+            (HttpPhase::Sending, 9, 1),
+            (HttpPhase::Waiting, 8, 2),
+            (HttpPhase::Receiving, 8, 2),
+        ] {
+            let latency = of(phase);
+            assert_eq!(
+                (latency.complete_count(), latency.censored_count()),
+                (complete, censored),
+                "{phase:?}"
+            );
+        }
+        let p95 = of(HttpPhase::Waiting).percentile(95.0).unwrap();
+        assert!(p95.at_least && p95.nanos.abs_diff(500_000_000) <= 5_000_000, "{p95:?}");
+        assert!(!of(HttpPhase::Connecting).percentile(100.0).unwrap().at_least);
+        assert!(phases.has(HttpPhase::Tls) && !phases.has(HttpPhase::Receiving));
+        let mut merged = Phases::default();
+        merged.merge(&serde_json::from_str(&serde_json::to_string(&phases).unwrap()).unwrap());
+        assert_eq!(merged.of(HttpPhase::Waiting, 10).percentile(95.0), Some(p95));
     }
 
     #[test]

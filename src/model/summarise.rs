@@ -11,15 +11,13 @@ use super::metric_figures;
 use super::phases::HttpPhase;
 use super::plan::ScenarioInfo;
 use super::stats::{ErrorTally, RunStats, ScenarioStats, StepKey, StepKind, StepStats};
+use super::success::{OTHER_MESSAGES, no_success, succeeded};
 use super::summary::{
     Attribution, Check, ErrorCount, Flow, Health, LatencyMs, PhaseMs, Run, SCHEMA, Scenario, Step, Summary,
     Threshold, Totals, Trace, Unloaded, WarmUp, millis,
 };
 use super::threshold;
 use super::verdict::{Outcome, decide};
-
-/// Stands for the errors that were too various to keep word for word.
-const OTHER_MESSAGES: &str = "(other messages)";
 
 /// What is known of a run before it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,31 +158,6 @@ pub(crate) fn summarise(inputs: Inputs<'_>) -> Summary {
         verdict,
         exit_code,
     }
-}
-
-/// Why the run counts as one that could not run, where no iteration of any scenario succeeded: the commonest error.
-pub(crate) fn no_success(scenarios: &[Scenario]) -> Option<String> {
-    let sum = |of: fn(&Scenario) -> u64| scenarios.iter().map(of).sum::<u64>();
-    if sum(succeeded) > 0 {
-        return None;
-    }
-    let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
-    let commonest = errors.filter(|error| error.message != OTHER_MESSAGES).max_by_key(|error| error.count);
-    let (failed, interrupted) = (sum(|s| s.failed_iterations), sum(|s| s.interrupted_iterations));
-    Some(match commonest {
-        Some(error) => format!(
-            "no iteration succeeded: {failed} failed, most often ({} times) with: {}",
-            error.count, error.message
-        ),
-        None if interrupted > 0 => {
-            format!("no iteration succeeded: {interrupted} were cut off before their end")
-        }
-        None => "no iteration succeeded: none was started".to_owned(),
-    })
-}
-
-fn succeeded(scenario: &Scenario) -> u64 {
-    scenario.iterations.saturating_sub(scenario.failed_iterations)
 }
 
 /// The scenarios that were to run, in the order of their listing, then what was measured under any other name.
@@ -532,6 +505,19 @@ mod tests {
             assert!(why.contains(words), "{why}");
         }
         assert_eq!(no_success(&sample::summary().scenarios), None);
+    }
+
+    #[test]
+    fn a_load_that_was_over_before_its_warm_up_says_so() {
+        let (mut infos, mut stats) = (sample::infos(), RunStats::default());
+        infos[0].timing.warm_up = std::time::Duration::from_millis(2500);
+        let warmed = ScenarioStats { iterations: 40, ..ScenarioStats::default() };
+        stats.warm_up.insert(sample::SCENARIO.to_owned(), warmed);
+        let binary = BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &NOTHING_SEEN };
+        let summary = of(&[binary], valid(), Vec::new());
+        assert_eq!(summary.exit_code, 102);
+        let why = no_success(&summary.scenarios).unwrap();
+        assert!(why.contains("all iterations (40) began in the warm-up of 2.5 s"), "{why}");
     }
 
     #[test]

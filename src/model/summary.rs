@@ -218,7 +218,7 @@ pub(crate) struct Step {
     /// Requests only: first byte sent to last byte received, k6's `http_req_duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<LatencyMs>,
-    /// Requests only: what the time of expected responses consists of, by the phases' names.
+    /// Requests only: what the time of the same requests consists of, by the phases' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) phases_ms: BTreeMap<String, PhaseMs>,
     /// Requests that were sent once more, because the connection was closed before an answer came.
@@ -240,18 +240,19 @@ pub(crate) struct PhaseMs {
     pub(crate) p95: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
+    /// How many requests were cut off in this phase or before it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) censored: u64,
+    /// The figures that are lower bounds, as in [`LatencyMs::at_least`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) at_least: Vec<String>,
 }
 
 impl PhaseMs {
     pub(crate) fn of(latency: &Latency) -> Option<Self> {
-        let at = |percent| latency.percentile(percent).map(|quantile| millis(quantile.nanos as f64));
-        Some(Self {
-            mean: latency.mean_nanos().map(millis)?,
-            p50: at(50.0)?,
-            p95: at(95.0)?,
-            p99: at(99.0)?,
-            max: at(100.0)?,
-        })
+        let LatencyMs { mean, p50, p95, p99, max, censored, mut at_least, .. } = LatencyMs::of(latency);
+        at_least.retain(|figure| figure != "p90");
+        Some(Self { mean: mean?, p50: p50?, p95: p95?, p99: p99?, max: max?, censored, at_least })
     }
 }
 

@@ -8,10 +8,19 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The CPU time that this thread has had, in nanoseconds; only Linux tells.
-pub(crate) fn thread_cpu_nanos() -> Option<u64> {
+/// What a thread has had of the CPUs since its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadTimes {
+    pub(crate) cpu: Duration,
+    /// It could have run, and had no CPU.
+    pub(crate) waited: Duration,
+}
+
+/// Those of this thread; only Linux tells.
+pub(crate) fn thread_times() -> Option<ThreadTimes> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
+    Some(ThreadTimes { cpu: fields.next()??, waited: fields.next()?? })
 }
 
 /// Both clocks at one instant: a reading that the thread lost its CPU in is repeated, a few times.

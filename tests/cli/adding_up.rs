@@ -23,6 +23,44 @@ fn user_time_is_the_sum_of_iteration_times_and_requests_over_time_is_the_rate() 
     assert!((number(&summary["totals"]["requests_per_s"]) / rate - 1.0).abs() < 0.001, "{summary:#}");
 }
 
+/// The scenarios of one package stand in two binaries, which run one after the other.
+#[test]
+fn two_binaries_are_one_run_with_figures_of_each_scenario_one_total_and_one_exit_code() {
+    let server = Server::start();
+    let ended = tool(workspace::load(), "run -p scenarios ::thirty ::too-few --no-reference --base-url")
+        .args([server.url()])
+        .end()
+        .exits(99)
+        .says(&["Running thirty", "Running too-few", "error: 1 threshold failed"])
+        .prints(&["✗ too-few: http_reqs"]);
+    let summary = ended.summary();
+    let of = |list: &str, figure: &str| -> Vec<(String, f64)> {
+        let each = summary[list].as_array().unwrap().iter();
+        each.map(|it| (it["scenario"].as_str().unwrap_or_default().to_owned(), number(&it[figure]))).collect()
+    };
+    let want = |figures: [f64; 2]| {
+        ["thirty", "too-few"].map(str::to_owned).into_iter().zip(figures).collect::<Vec<_>>()
+    };
+    let scenarios = summary["scenarios"].as_array().unwrap();
+    let names: Vec<_> = scenarios.iter().map(|it| (&it["package"], &it["name"], &it["iterations"])).collect();
+    let (package, thirty, two) = ("scenarios".into(), 30.into(), 2.into());
+    assert_eq!(
+        names,
+        [(&package, &"thirty".into(), &thirty), (&package, &"too-few".into(), &two)],
+        "{ended}"
+    );
+    assert_eq!(of("steps", "count"), want([30.0, 2.0]), "{ended}");
+    let totals = &summary["totals"];
+    assert_eq!((number(&totals["requests"]), server.seen().requests), (32.0, 32), "{ended}");
+    let rate = 32.0 / number(&summary["run"]["duration_s"]);
+    assert!((number(&totals["requests_per_s"]) / rate - 1.0).abs() < 0.001, "{summary:#}");
+    let thresholds = summary["thresholds"].as_array().unwrap();
+    let failed: Vec<_> = thresholds.iter().filter(|it| it["passed"] == false).collect();
+    assert_eq!(failed.len(), 1, "{thresholds:#?}");
+    assert_eq!((&failed[0]["scenario"], number(&failed[0]["observed"])), (&"too-few".into(), 2.0));
+    assert_eq!((&summary["exit_code"], &summary["verdict"]), (&99.into(), &"failed".into()));
+}
+
 #[test]
 fn where_the_time_went_sums_to_the_mean() {
     let ended =

@@ -67,6 +67,23 @@ fn options_that_make_no_sense_end_the_run_before_it_begins() {
     assert_eq!(server.seen().requests, 0);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn without_certificates_to_trust_no_load_begins_and_the_file_is_named() {
+    let server = Server::start();
+    let port = server.url().rsplit(':').next().unwrap().to_owned();
+    tool(workspace::load(), "run -p scenarios ::thirty --no-reference")
+        .args([format!("--base-url=https://127.0.0.1:{port}")])
+        // The server answers no handshake: were there something to trust, the load would end by this alone.
+        .args(["--duration=2s"])
+        .env("SSL_CERT_FILE", "nowhere.pem")
+        .env("SSL_CERT_DIR", "nowhere")
+        .end()
+        .exits(2)
+        .says(&["scenario `thirty`", "no certificates to trust", "SSL_CERT_FILE: cannot read nowhere.pem"]);
+    assert_eq!(server.seen().connections, 0);
+}
+
 #[test]
 fn whoever_takes_any_certificate_is_told_so() {
     let server = Server::start();

@@ -95,6 +95,37 @@ fn a_threshold_that_fails_on_the_way_ends_the_whole_run() {
     assert_eq!((metric("size")["count"].as_u64(), metric("size")["min"].as_f64()), (Some(begun), Some(0.0)));
 }
 
+/// In `config` as in `run`, where nothing is built or started before.
+#[test]
+fn a_service_that_is_configured_wrongly_is_told_before_anything_is_started() {
+    let server = Server::start();
+    for (profile, told) in [
+        (
+            "wrong-bin",
+            "service `shop`: no package of this workspace has a binary `servise`; did you mean `service`?",
+        ),
+        (
+            "wrong-placeholder",
+            "service `shop`: unknown placeholder `{prot}` in `{prot}`: known here are `{port}`",
+        ),
+        ("wrong-address", "service `shop`: `127.0.0.1` is no `host:port`"),
+        ("wrong-url", "base-url (loadtest.toml:"),
+    ] {
+        let ended =
+            tool(workspace::load(), &format!("config --profile {profile}")).end().exits(2).says(&[told]);
+        // What it is about is shown all the same.
+        let ended = ended.prints(&["service.shop.", profile]);
+        let error = ended.stderr.lines().find(|line| line.contains(told)).unwrap().to_owned();
+        let call =
+            tool(workspace::load(), &format!("run -p scenarios ::one --no-reference --profile {profile}"));
+        // The URL is asked for where it is used.
+        let call = if profile == "wrong-url" { call } else { call.args(["--base-url", &server.url()]) };
+        let ended = call.end().exits(2).says(&[&error]);
+        assert!(!ended.stderr.contains("Starting"), "{ended}");
+    }
+    assert_eq!(server.seen().requests, 0);
+}
+
 #[test]
 fn mistakes_on_the_command_line_are_usage_errors() {
     for (arguments, told) in [

@@ -6,6 +6,7 @@
     reason = "tests read clocks, start processes, and fail by panicking"
 )]
 
+mod custom;
 mod forward;
 mod metrics;
 #[path = "../support/server.rs"]

@@ -33,8 +33,8 @@ use tonic::{Request, Response, Status};
 #[derive(Debug, Default)]
 struct Received {
     spans: Vec<(String, Span)>,
-    /// By the service of their resource.
-    metrics: Vec<(String, Vec<Metric>)>,
+    /// With the attributes of their resource.
+    metrics: Vec<(Vec<KeyValue>, Vec<Metric>)>,
     /// gRPC calls, HTTP requests.
     calls: (usize, usize),
 }
@@ -51,9 +51,8 @@ impl Received {
 
     fn metrics(&mut self, request: ExportMetricsServiceRequest) {
         for group in request.resource_metrics {
-            let service = text(&group.resource.unwrap_or_default().attributes, "service.name");
-            self.metrics
-                .push((service, group.scope_metrics.into_iter().flat_map(|scope| scope.metrics).collect()));
+            let metrics = group.scope_metrics.into_iter().flat_map(|scope| scope.metrics).collect();
+            self.metrics.push((group.resource.unwrap_or_default().attributes, metrics));
         }
     }
 }
@@ -107,9 +106,18 @@ impl Sink {
 
     /// What was said each time of a service's metric, in the order of arrival.
     pub(crate) fn metrics(&self, service: &str, name: &str) -> Vec<Metric> {
+        let all = self.all_metrics(service).into_iter();
+        all.map(|(_, metric)| metric).filter(|metric| metric.name == name).collect()
+    }
+
+    /// Everything that was said of a service in metrics, with the attributes of its resource.
+    pub(crate) fn all_metrics(&self, service: &str) -> Vec<(Vec<KeyValue>, Metric)> {
         let received = self.received.lock().unwrap();
-        let of_service = received.metrics.iter().filter(|(of, _)| of == service);
-        of_service.flat_map(|(_, metrics)| metrics).filter(|metric| metric.name == name).cloned().collect()
+        let of_service = received.metrics.iter().filter(|(of, _)| text(of, "service.name") == service);
+        let with_resource = |(of, metrics): &(Vec<KeyValue>, Vec<Metric>)| {
+            metrics.iter().map(|metric| (of.clone(), metric.clone())).collect::<Vec<_>>()
+        };
+        of_service.flat_map(with_resource).collect()
     }
 
     /// How many gRPC calls and HTTP requests came.

@@ -8,7 +8,9 @@
     reason = "tests read clocks, start processes, and fail by panicking"
 )]
 
+mod aborted;
 mod canary;
+mod descriptors;
 mod interrupt;
 mod kill;
 mod running;

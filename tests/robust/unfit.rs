@@ -1,4 +1,5 @@
-//! A scenario process that is stopped under load: what it measured is kept, and is said to be invalid.
+//! A scenario process that is stopped, or blocks its threads, under load: what it measured is kept, and is said to be
+//! invalid.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -71,4 +72,24 @@ fn a_generator_that_was_stopped_makes_the_run_invalid_with_the_tool_and_alone() 
     let stdout = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(104), "{stdout}");
     assert!(stdout.contains("generator-stopped: the scenario process did not run for "), "{stdout}");
+}
+
+#[test]
+fn a_scenario_that_blocks_its_thread_neither_keeps_the_run_nor_makes_a_valid_one() {
+    let server = Server::start();
+    let mut tool = start(run(&["half-stuck", "--trace", "off"]).against(&server.url()));
+    tool.wait_for("Running half-stuck", 1);
+    // The thread is blocked for a minute.
+    let waited = tool.wait(PATIENCE);
+    assert!(waited < Duration::from_secs(50), "{waited:?}");
+    let ended = tool.into_ended();
+    assert_eq!(ended.code(), 104, "{}\n{}", ended.stdout, ended.stderr);
+    let summary = ended.summary();
+    assert_eq!(summary["health"]["valid"], false);
+    let warnings = summary["health"]["warnings"].as_array().unwrap();
+    let blocked = warnings.iter().find(|warning| warning["code"] == "worker-blocked").unwrap();
+    let text = blocked["message"].as_str().unwrap();
+    assert!(text.starts_with("1 worker thread was still blocked in the scenario's code"), "{text}");
+    let (requests, seen) = (summary["totals"]["requests"].as_u64().unwrap(), server.seen().requests);
+    assert!((10..=seen).contains(&requests), "{requests} of {seen}");
 }

@@ -19,10 +19,14 @@ use super::nearest::nearest;
 pub(crate) const GENERATOR_ADDRESS: &str = "generator_address";
 /// The class of errors for want of a file descriptor.
 pub(crate) const GENERATOR_DESCRIPTORS: &str = "generator_descriptors";
+/// The class of errors for want of memory for sockets.
+pub(crate) const GENERATOR_MEMORY: &str = "generator_memory";
+/// The class of errors for want of certificates to trust.
+pub(crate) const GENERATOR_TRUST: &str = "generator_trust";
 
 /// Whether a class is of errors that the generator made itself: the server has no part in them.
 pub(crate) fn is_generators_own(class: &str) -> bool {
-    class == GENERATOR_ADDRESS || class == GENERATOR_DESCRIPTORS
+    [GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS, GENERATOR_MEMORY, GENERATOR_TRUST].contains(&class)
 }
 
 /// The version of HTTP.

@@ -16,7 +16,12 @@ pub(crate) struct Resolve {
 
 impl Resolve {
     pub(crate) fn fits(&self, host: &str, port: u16) -> bool {
-        self.port == port && (self.host == "*" || self.host.eq_ignore_ascii_case(host))
+        self.port == port && self.is_for(host)
+    }
+
+    /// Whether it fits at some port.
+    pub(crate) fn is_for(&self, host: &str) -> bool {
+        self.host == "*" || self.host.eq_ignore_ascii_case(host)
     }
 
     /// At least one; they are tried in order.

@@ -27,8 +27,9 @@ impl Timing {
     /// What of it does not fit the load, if anything.
     pub(crate) fn check(&self, load: &LoadModel) -> Result<(), String> {
         if self.warm_up >= load.duration() {
+            let at_most = if load.iterations().is_some() { "at most " } else { "" };
             return Err(format!(
-                "the warm-up of {} leaves nothing of a load of {} to be measured",
+                "the warm-up of {} leaves nothing of a load of {at_most}{} to be measured",
                 duration::format(self.warm_up),
                 duration::format(load.duration())
             ));
@@ -99,6 +100,9 @@ mod tests {
         let warm_up = |seconds| Timing { warm_up: Duration::from_secs(seconds), ..Timing::default() };
         assert_eq!(warm_up(9).check(&load), Ok(()));
         assert_eq!(warm_up(9).describe(), ", warm-up 9s");
-        assert!(warm_up(10).check(&load).unwrap_err().contains("10s"));
+        assert!(warm_up(10).check(&load).unwrap_err().ends_with("of a load of 10s to be measured"));
+        let max_duration = Duration::from_secs(10);
+        let load = LoadModel::SharedIterations { vus: 1, iterations: 9, max_duration };
+        assert!(warm_up(10).check(&load).unwrap_err().ends_with("of a load of at most 10s to be measured"));
     }
 }

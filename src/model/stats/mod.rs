@@ -51,7 +51,7 @@ impl Phase {
 pub(crate) enum DropCause {
     /// No user was free: the system is slow, or the pool too small.
     Pool,
-    /// The generator itself was stopped when it fell due.
+    /// The generator itself did not run when it fell due: stopped, or without a CPU.
     Generator,
 }
 
@@ -166,9 +166,9 @@ pub(crate) struct ScenarioStats {
     /// The time that the figures are of: from the scenario's begin, or the end of its warm-up, to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<Span>,
-    /// Users running at the end of the interval.
+    /// Users running at the end of the interval, or when the load's time was up in it.
     pub(crate) vus: u32,
-    /// The most users at a time.
+    /// The most users at work at a time, while the scenario is measured: those of its warm-up are not among them.
     pub(crate) vus_max: u32,
     #[serde(with = "step_list")]
     pub(crate) steps: BTreeMap<StepKey, StepStats>,
@@ -204,7 +204,7 @@ impl ScenarioStats {
         self.vu_ns += other.vu_ns;
         self.measured = self.measured.into_iter().chain(other.measured).reduce(Span::hull);
         self.vus = other.vus;
-        self.vus_max = self.vus_max.max(other.vus_max).max(other.vus);
+        self.vus_max = self.vus_max.max(other.vus_max);
         self.iterations_seen += other.iterations_seen;
         self.iterations_traced += other.iterations_traced;
         for (key, stats) in &other.steps {
@@ -275,7 +275,9 @@ mod step_list {
     }
 }
 
-/// Everything that was measured between two swaps of the workers' shards.
+/// Everything that was measured between two swaps of the workers' shards. A sample belongs to the interval in which it
+/// ended, in open models too: an interval is told at once, and what is still under way then may take as long as it likes.
+/// What a worker could not hand over in time is in a later one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) phase: Phase,
@@ -319,9 +321,10 @@ impl RunStats {
             let own = into.entry(name.clone()).or_default();
             let ran = own.vus;
             own.merge(stats);
-            // The last intervals are told when all users have ended: what counts is how many ran last.
+            // The last intervals are told when all users have ended: what counts is how many ran last. Where that was
+            // over before anybody looked, it is how many there were.
             if own.vus == 0 {
-                own.vus = ran;
+                own.vus = if ran == 0 { stats.vus_max } else { ran };
             }
         }
         if interval.phase == Phase::Load {
@@ -347,7 +350,7 @@ mod tests {
 
     #[test]
     fn intervals_add_up_and_the_wire_keeps_them() {
-        let mut scenario = ScenarioStats { iterations: 2, vus: 3, ..ScenarioStats::default() };
+        let mut scenario = ScenarioStats { iterations: 2, vus: 3, vus_max: 3, ..ScenarioStats::default() };
         let mut step = StepStats { count: 4, ..StepStats::default() };
         step.status.insert(201, 4);
         step.latency.record(Duration::from_millis(5));
@@ -387,11 +390,24 @@ mod tests {
     fn a_run_keeps_the_users_of_the_last_interval_in_which_there_were_some() {
         let mut run = RunStats::default();
         for (vus, then) in [(0, 0), (4, 4), (3, 3), (0, 3), (0, 3)] {
-            let stats = ScenarioStats { vus, ..ScenarioStats::default() };
-            let scenarios = BTreeMap::from([("s".to_owned(), stats)]);
-            run.add(&Interval { phase: Phase::Load, start_ms: 0, end_ms: 1000, scenarios });
+            run.add(&users(vus, vus));
             assert_eq!(run.load["s"].vus, then);
         }
+    }
+
+    #[test]
+    fn users_that_nobody_saw_at_the_end_of_an_interval_were_there() {
+        let mut run = RunStats::default();
+        for (vus, vus_max, then) in [(0, 0, 0), (0, 5, 5), (0, 2, 5)] {
+            run.add(&users(vus, vus_max));
+            assert_eq!(run.load["s"].vus, then);
+        }
+    }
+
+    fn users(vus: u32, vus_max: u32) -> Interval {
+        let stats = ScenarioStats { vus, vus_max, ..ScenarioStats::default() };
+        let scenarios = BTreeMap::from([("s".to_owned(), stats)]);
+        Interval { phase: Phase::Load, start_ms: 0, end_ms: 1000, scenarios }
     }
 
     #[test]

@@ -52,14 +52,14 @@ pub(crate) struct StepStats {
     /// First byte sent to last byte received, of the same requests. Requests only.
     #[serde(skip_serializing_if = "Latency::is_empty")]
     pub(crate) duration: Latency,
-    /// What the time of expected responses consists of.
+    /// What the time of the same requests consists of.
     #[serde(skip_serializing_if = "Phases::is_empty")]
     pub(crate) phases: Phases,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     /// Requests that were sent once more, because the connection was closed before an answer came.
     pub(crate) retries: u64,
-    /// Requests that the generator itself could not send, for want of addresses or descriptors. They say nothing of the
+    /// Requests that the generator itself could not send, for want of addresses, descriptors, memory or trust. They say nothing of the
     /// server and are in no other count; their classes are in `error_types`.
     pub(crate) generator_errors: u64,
 }
@@ -76,11 +76,12 @@ impl StepStats {
     pub(crate) fn cut_off(&mut self, total: Duration, phases: &PhaseTimes) {
         self.latency.record_censored(total);
         self.duration.record_censored(phases.duration());
+        self.phases.record_cut_off(phases);
     }
 
-    /// How long the phase took, over the expected responses.
+    /// How long the phase took, over the requests that have a duration.
     pub(crate) fn phase(&self, phase: HttpPhase) -> Latency {
-        self.phases.of(phase, self.duration.complete_count())
+        self.phases.of(phase, self.duration.count())
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {

@@ -212,8 +212,55 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "(\\PC|[pcra0-9().<>=!ms ])*", kind in kinds()) {
-            let _ = Condition::parse(&text, "m", kind);
+        fn it_holds_as_its_operator_says(
+            operator in "<|<=|>|>=|==|!=", limit in -1e9_f64..1e9, away in -1e9_f64..1e9, kind in kinds(),
+        ) {
+            let aggregation = match kind {
+                MetricKind::Counter => "count",
+                MetricKind::Gauge => "value",
+                MetricKind::Rate => "rate",
+                MetricKind::Trend => "p(95)",
+            };
+            let condition = Condition::parse(&format!("{aggregation} {operator} {limit}"), "m", kind).unwrap();
+            for value in [limit, limit + away] {
+                let order = value.partial_cmp(&limit).unwrap();
+                let fits = match operator.as_str() {
+                    "<" => order.is_lt(),
+                    "<=" => order.is_le(),
+                    ">" => order.is_gt(),
+                    ">=" => order.is_ge(),
+                    "==" => order.is_eq(),
+                    _ => order.is_ne(),
+                };
+                prop_assert_eq!(condition.holds(value), fits, "{} of {}", condition, value);
+                prop_assert_eq!(condition.holds_within(value, value), fits);
+            }
+            // Over a range it holds where it holds at every point of it.
+            let (lowest, highest) = (limit.min(limit + away), limit.max(limit + away));
+            if condition.holds_within(lowest, highest) {
+                for part in [0.0, 0.25, 0.5, 1.0] {
+                    prop_assert!(condition.holds((lowest + part * (highest - lowest)).min(highest)), "{} in {}", part, condition);
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_condition_that_reads_back_or_a_mistake_that_is_quoted(
+            pieces in proptest::collection::vec("count|rate|p\\(9.?\\)|med|[<>=! ]{1,2}|-?[0-9.e]{1,4}|m?s|inf|[^\\p{C}`]", 0..7),
+            kind in kinds(),
+        ) {
+            let text = pieces.concat();
+            match Condition::parse(&text, "m", kind) {
+                Ok(condition) => {
+                    let shown = condition.to_string();
+                    prop_assert_eq!(Condition::parse(&shown, "m", kind).map(|it| it.to_string()), Ok(shown));
+                }
+                Err(error) => {
+                    let solid = |text: &str| text.split_whitespace().collect::<String>();
+                    let quoted = error.split('`').nth(1).map(solid).unwrap_or_default();
+                    prop_assert!(solid(&text).contains(&quoted), "{}", error);
+                }
+            }
         }
     }
 

@@ -270,6 +270,31 @@ mod tests {
     }
 
     #[test]
+    fn a_threshold_on_a_phase_is_broken_by_a_request_that_was_cut_off_there() {
+        let mut stats = ScenarioStats::default();
+        let step = stats.steps.entry(StepKey { kind: StepKind::Request, name: "GET /".into() }).or_default();
+        let ms = Duration::from_millis;
+        let mut phases = PhaseTimes::default();
+        phases.set(HttpPhase::Waiting, ms(10));
+        (0..9).for_each(|_| step.respond(ms(10), &phases));
+        phases.set(HttpPhase::Waiting, ms(500));
+        phases.last = HttpPhase::Waiting;
+        step.cut_off(ms(500), &phases);
+        for (metric, expression, passed, text) in [
+            ("http_req_waiting", "p(95)<200ms", false, "p(95)≥500.0ms"),
+            ("http_req_waiting", "p(95)<1h", false, "p(95)≥500.0ms"),
+            ("http_req_waiting", "p(90)<200ms", true, "p(90)=10.0ms"),
+            ("http_req_waiting", "avg>50ms", true, "avg≥59.0ms"),
+            ("http_req_connecting", "max<1ms", true, "max=0.0ms"),
+            ("http_req_sending", "max<1ms", true, "max=0.0ms"),
+            ("http_req_receiving", "max<1ms", false, "max≥0.0ms"),
+        ] {
+            let judgement = parse(metric, expression).unwrap().judge(&stats, 1.0);
+            assert_eq!((judgement.passed, judgement.text.as_str()), (passed, text), "{metric}: {expression}");
+        }
+    }
+
+    #[test]
     fn what_was_never_seen_to_end_has_no_upper_bound() {
         let mut stats = ScenarioStats::default();
         stats.iteration.record_censored(Duration::from_millis(20));

@@ -241,8 +241,28 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "(http_reqs|checks|orders)?(\\PC|[{}:,\"\\\\ a-z])*") {
-            let _ = Selection::parse(&text, "s", &declared());
+        fn any_text_is_a_selection_that_reads_back_or_a_mistake_that_is_quoted(
+            pieces in proptest::collection::vec(
+                "http_reqs|checks|orders|[{},:]|tier|a\\.b|step|status|[1-9]00|scenario|s|\"[a-z,:}\\\\]{0,3}\"|[^\\p{C}`]", 0..9,
+            ),
+        ) {
+            let text = pieces.concat();
+            match Selection::parse(&text, "s", &declared()) {
+                Ok(selection) => {
+                    let shown = selection.to_string();
+                    prop_assert_eq!(Selection::parse(&shown, "s", &declared()), Ok(selection), "{}", shown);
+                    // What it is narrowed to was written.
+                    prop_assert!(shown.contains('{') <= text.contains('{'), "{}", shown);
+                }
+                Err(error) => {
+                    let plain = |text: &str| text.replace('\\', "");
+                    // A threshold on another scenario is told by this one's name first.
+                    let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
+                    prop_assert!(
+                        quoted.iter().any(|quoted| plain(&text).contains(&plain(quoted))), "{}: {}", text, error
+                    );
+                }
+            }
         }
     }
 

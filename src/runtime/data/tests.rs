@@ -173,8 +173,41 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read::csv::<Person>("p", &bytes);
-        let _ = read::json::<Person>("p", &bytes);
+    fn any_file_is_rows_or_a_mistake_with_its_place(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                "name,age|[A-Z][a-z]{0,3},[0-9]{1,3}|\\{\"name\":\"A\",\"age\":[0-9]{1,3}\\}|[\\[\\]{},\"\n \r]".prop_map(String::into_bytes),
+                prop::collection::vec(any::<u8>(), 1..3),
+            ],
+            0..12,
+        ),
+        head in any::<bool>(),
+    ) {
+        let bytes = [if head { &b"name,age\n"[..] } else { b"" }, &pieces.concat()].concat();
+        let marked = [&b"\xef\xbb\xbf"[..], &bytes].concat();
+        for read in [read::csv::<Person>, read::json::<Person>] {
+            let rows = read("p", &bytes);
+            // The mark that some editors set says nothing.
+            if !bytes.starts_with(b"\xef\xbb\xbf") {
+                prop_assert_eq!(&read("p", &marked), &rows);
+            }
+            let Err(error) = rows else { continue };
+            let place = error.strip_prefix("p:").and_then(|rest| rest.split(':').next());
+            let line = place.and_then(|line| line.parse::<usize>().ok());
+            let lines = bytes.split(|byte| *byte == b'\n').count();
+            prop_assert!(line.is_some_and(|line| line <= lines), "{} of {} lines", error, lines);
+        }
+    }
+
+    #[test]
+    fn a_table_without_quotes_is_its_lines_cut_at_commas(
+        rows in prop::collection::vec(("[A-Za-z ]{1,8}", any::<u16>()), 1..20), end in "\n{1,2}|\r\n",
+    ) {
+        let table: String = rows.iter().map(|(name, age)| format!("{name},{age}{end}")).collect();
+        let read: Vec<(String, u16)> = csv_rows(&format!("name,age{end}{table}")).unwrap();
+        prop_assert_eq!(&read, &rows);
+        let too_much = table.replacen(&end, &format!(",more{end}"), 1);
+        let error = csv_rows::<(String, u16)>(&format!("name,age{end}{too_much}")).unwrap_err();
+        prop_assert!(error.starts_with(&format!("people.csv:{}: ", end.matches('\n').count() + 1)), "{}", error);
     }
 }

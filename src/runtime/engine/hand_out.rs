@@ -1,6 +1,7 @@
 //! From the pacer to the worker threads: who does what has fallen due.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +20,8 @@ pub(super) struct Workers {
     /// Arrivals that are to be told, by worker.
     arrivals: Vec<Vec<(usize, Instant)>>,
     turn: usize,
+    /// Hears of each slot when all of it has been told to be cut off.
+    cuts: Sender<usize>,
 }
 
 /// What is known of one slot.
@@ -30,16 +33,27 @@ pub(super) struct SlotState {
     pub(super) warm_until: Option<Instant>,
 }
 
+impl SlotState {
+    /// Whether what is due `at` belongs to the warm-up.
+    fn is_warm_up(&self, at: Instant) -> bool {
+        self.warm_until.is_some_and(|until| at < until)
+    }
+}
+
 impl Workers {
-    pub(super) fn new(commands: Vec<UnboundedSender<Command>>, slots: Vec<SlotState>) -> Self {
+    pub(super) fn new(
+        commands: Vec<UnboundedSender<Command>>,
+        slots: Vec<SlotState>,
+        cuts: Sender<usize>,
+    ) -> Self {
         let arrivals = commands.iter().map(|_| Vec::new()).collect();
-        Self { commands, slots, arrivals, turn: 0 }
+        Self { commands, slots, arrivals, turn: 0, cuts }
     }
 
     fn drop_arrival(&self, slot: usize, at: Instant, cause: DropCause) {
-        let SlotState { pool, warm_until, .. } = &self.slots[slot];
-        if let Some(pool) = pool {
-            pool.drop_arrival(cause, warm_until.is_some_and(|until| at < until));
+        let state = &self.slots[slot];
+        if let Some(pool) = &state.pool {
+            pool.drop_arrival(cause, state.is_warm_up(at));
         }
     }
 }
@@ -55,9 +69,10 @@ impl HandOut for Workers {
     }
 
     fn arrive(&mut self, slot: usize, at: Instant) {
-        let Some(pool) = &self.slots[slot].pool else { return };
+        let state = &self.slots[slot];
+        let Some(pool) = &state.pool else { return };
         self.turn = self.turn.wrapping_add(1);
-        if let Some(worker) = pool.claim(self.turn % self.commands.len()) {
+        if let Some(worker) = pool.claim(self.turn % self.commands.len(), state.is_warm_up(at)) {
             self.arrivals[worker].push((slot, at));
             return;
         }
@@ -81,7 +96,12 @@ impl HandOut for Workers {
                 let place = vu as usize % self.commands.len();
                 tell_all(&self.commands[place..=place], command);
             }
-            Action::RetireAll | Action::CutAll => tell_all(&self.commands, command),
+            Action::RetireAll => tell_all(&self.commands, command),
+            Action::CutAll => {
+                tell_all(&self.commands, command);
+                // Nobody listens once the phase is over.
+                let _ = self.cuts.send(slot);
+            }
             Action::Arrive => {}
         }
     }

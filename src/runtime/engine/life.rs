@@ -192,6 +192,11 @@ impl Rows {
     pub(super) fn of_arrival(&self, at: Instant) -> usize {
         self.start(Some(at)).row
     }
+
+    /// Whoever is at work is so at the end of the load's time.
+    pub(super) fn note_users(&self, shard: &mut Shard) {
+        [self.load, self.warm_up].into_iter().for_each(|row| shard.note_users(row));
+    }
 }
 
 /// What a user needs of the thread that it lives on.
@@ -208,8 +213,9 @@ pub(super) struct Home {
     pub(super) idle: Rc<Notify>,
 }
 
-/// Lives a user's life. `prepared` is told when its setup is done, with the message where it failed.
+/// Lives the life of user `vu`. `prepared` is told when its setup is done, with the message where it failed.
 pub(super) async fn live(
+    vu: u32,
     mut user: Box<dyn User>,
     home: Home,
     control: Rc<Control>,
@@ -236,7 +242,7 @@ pub(super) async fn live(
     };
     match &home.bench {
         _ if !is_set_up => {}
-        Some(bench) => serve(&mut *user, &home, bench, &control).await,
+        Some(bench) => serve(vu, &mut *user, &home, bench, &control).await,
         None => work(&mut *user, &home, &control).await,
     }
 }
@@ -252,6 +258,47 @@ impl Drop for End {
         self.control.busy.set(false);
         self.control.finished.set(true);
         self.idle.notify_one();
+    }
+}
+
+/// A user that is counted as at work, until this is dropped: by a panic too.
+struct AtWork<'h> {
+    shard: &'h RefCell<Shard>,
+    row: usize,
+}
+
+impl<'h> AtWork<'h> {
+    fn begin(home: &'h Home, row: usize) -> Self {
+        home.shard.borrow_mut().user_started(row, clock::now());
+        Self { shard: &home.shard, row }
+    }
+
+    /// The user goes on in another row.
+    fn move_to(&mut self, row: usize) {
+        let (mut shard, now) = (self.shard.borrow_mut(), clock::now());
+        shard.user_ended(self.row, now);
+        shard.user_started(row, now);
+        self.row = row;
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.shard.borrow_mut().user_ended(self.row, clock::now());
+    }
+}
+
+/// A user of an open model that was claimed: dropped before it is given back, it is lost to the pool.
+struct Claimed<'h> {
+    pool: &'h Pool,
+    vu: u32,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.pool.lose(self.vu);
+        }
     }
 }
 
@@ -278,7 +325,7 @@ async fn work(user: &mut dyn User, home: &Home, control: &Control) {
 }
 
 /// One iteration for each arrival, until the user, which sits on the bench, is over.
-async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Control>) {
+async fn serve(vu: u32, user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Control>) {
     loop {
         control.until(|state| state != State::Waiting).await;
         let is_over = || control.state.get() == State::Over;
@@ -289,13 +336,13 @@ async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Con
                 home.shard.borrow_mut().arrival_dropped(start.row, DropCause::Generator);
                 return;
             }
-            home.shard.borrow_mut().user_started(start.row, clock::now());
+            let _claimed = Claimed { pool: &bench.pool, vu };
+            let _at_work = AtWork::begin(home, start.row);
             tokio::select! {
                 biased;
                 () = control.until(|state| state == State::Over) => {}
                 () = user.iterate(start) => {}
             }
-            home.shard.borrow_mut().user_ended(start.row, clock::now());
         }
         if is_over() {
             return;
@@ -311,8 +358,7 @@ async fn serve(user: &mut dyn User, home: &Home, bench: &Bench, control: &Rc<Con
 /// Iterations until the user is to stop; whether it has had them all.
 async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u64) -> bool {
     let mut exhausted = false;
-    let mut row = home.rows.start(None).row;
-    home.shard.borrow_mut().user_started(row, clock::now());
+    let mut at_work = AtWork::begin(home, home.rows.start(None).row);
     // One wait for all iterations: to begin it anew takes a lock.
     let mut cut =
         pin!(control.until(|state| { matches!(state, State::Cutting | State::Restarting | State::Over) }));
@@ -323,11 +369,8 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
         }
         *begun += 1;
         let start = home.rows.start(None);
-        if start.row != row {
-            let (mut shard, now) = (home.shard.borrow_mut(), clock::now());
-            shard.user_ended(row, now);
-            shard.user_started(start.row, now);
-            row = start.row;
+        if start.row != at_work.row {
+            at_work.move_to(start.row);
         }
         let mut waited = false;
         let mut iteration = user.iterate(start);
@@ -347,7 +390,6 @@ async fn run(user: &mut dyn User, home: &Home, control: &Control, begun: &mut u6
             tokio::task::yield_now().await;
         }
     }
-    home.shard.borrow_mut().user_ended(row, clock::now());
     exhausted
 }
 
@@ -392,17 +434,17 @@ mod tests {
     #[test]
     fn a_further_user_is_counted_before_the_next_gets_its_number() {
         on_a_thread_of_its_own(async {
-            let pool = Arc::new(Pool::new(1, 3));
+            let pool = Arc::new(Pool::new(1, 0, 3));
             assert_eq!(pool.grow(), Some(0));
             let (of_user, control) = (pool.clone(), Control::new());
             let ends = control.clone();
             let prepared = move |_| {
-                of_user.grown(true);
+                of_user.grown(0, true);
                 assert_eq!(of_user.grow(), Some(1));
                 ends.end();
             };
             let user = Box::new(Told(std::future::pending::<()>));
-            live(user, home(Pot::Arrivals(pool)), control.clone(), prepared).await;
+            live(0, user, home(Pot::Arrivals(pool)), control.clone(), prepared).await;
             assert!(control.is_finished());
         });
     }
@@ -417,7 +459,7 @@ mod tests {
                 std::future::pending()
             });
             let control = Control::new();
-            let life = live(Box::new(user), home(Pot::Unlimited), control.clone(), |_| {});
+            let life = live(0, Box::new(user), home(Pot::Unlimited), control.clone(), |_| {});
             let life = tokio::task::spawn_local(life);
             let begun_after = async |acts: &[&dyn Fn(&Control)]| {
                 acts.iter().for_each(|act| act(&control));
@@ -444,11 +486,40 @@ mod tests {
             let user = Told(|| -> std::future::Ready<()> { panic!("outside of what is caught") });
             let (home, control) = (home(Pot::Unlimited), Control::new());
             let idle = home.idle.clone();
-            let life = tokio::task::spawn_local(live(Box::new(user), home, control.clone(), |_| {}));
+            let life = tokio::task::spawn_local(live(0, Box::new(user), home, control.clone(), |_| {}));
             control.start();
             assert!(life.await.unwrap_err().is_panic());
             idle.notified().await;
             assert!(control.is_finished() && !control.is_busy());
+        });
+    }
+
+    #[test]
+    fn a_user_of_an_open_model_that_a_panic_ends_is_at_work_no_longer_and_may_be_replaced() {
+        on_a_thread_of_its_own(async {
+            let pool = Arc::new(Pool::new(1, 2, 2));
+            let home = home(Pot::Arrivals(pool.clone()));
+            let (shard, bench) = (home.shard.clone(), home.bench.clone().unwrap());
+            for vu in 0..2 {
+                let user = Told(|| -> std::future::Ready<()> { panic!("outside of what is caught") });
+                tokio::task::spawn_local(live(vu, Box::new(user), home.clone(), Control::new(), |_| {}));
+            }
+            for lost in [1, 2] {
+                tokio::task::yield_now().await;
+                assert_eq!(pool.claim(0, false), Some(0));
+                bench.next().unwrap().arrive(clock::now());
+                home.idle.notified().await;
+                let users = shard.borrow_mut().take(clock::now())[0].vus;
+                assert_eq!((pool.at_work(), users), (0, 0), "{lost}");
+            }
+            assert_eq!(pool.claim(0, false), None);
+            let place = pool.grow().unwrap();
+            let user = Told(|| std::future::ready(()));
+            let (life, of_pool) = (live(place, Box::new(user), home, Control::new(), |_| {}), pool.clone());
+            tokio::task::spawn_local(life);
+            tokio::task::yield_now().await;
+            of_pool.grown(place, true);
+            assert_eq!((place < 2, pool.claim(0, false), pool.grow().is_some()), (true, Some(0), true));
         });
     }
 }

@@ -1,6 +1,8 @@
 //! Drives users: when each starts and stops, on which thread, and when the phase is over. It knows neither
 //! OpenTelemetry nor terminals.
 
+mod effort;
+mod gathered;
 mod hand_out;
 mod life;
 mod pacer;
@@ -11,7 +13,7 @@ pub(crate) mod schedule;
 mod watch;
 mod worker;
 
-pub(crate) use phase::{Ended, Observer, PhasePlan, Slot, StopFlag, run};
+pub(crate) use phase::{Closed, Ended, Observer, PhasePlan, Slot, StopFlag, run};
 
 use std::cell::RefCell;
 use std::rc::Rc;

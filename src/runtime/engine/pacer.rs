@@ -1,6 +1,6 @@
 //! The pacer: a thread of its own that hands out what falls due, by absolute instants. An OS timer is ten times as punctual
-//! as a runtime's. When the process itself was stopped for a while, the arrivals of that time are not made up for, and a load
-//! of users goes on where it stood.
+//! as a runtime's. When it was not awake for a while, because the process was stopped or had no CPU, the arrivals of that time
+//! are not made up for, and a load of users goes on where it stood.
 
 use std::iter::Peekable;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::schedule::{Action, Due, Schedule};
 use crate::sys::clock;
 
-/// The pacer wakes up so often even when nothing is due, to see whether it was stopped.
+/// The pacer wakes up so often even when nothing is due, to see whether it could.
 const HEARTBEAT: Duration = Duration::from_millis(100);
-/// Awake so long after it was due, the pacer was stopped, and not just late.
-const STOPPED: Duration = Duration::from_millis(200);
+/// Awake so long after it was due, the pacer is not just late: what it hands out at once would be a burst.
+const AWAY: Duration = Duration::from_millis(200);
 
 /// The load of one slot. It begins when it is told to.
 pub(super) struct Lane {
@@ -26,7 +26,7 @@ impl Lane {
         Self { schedule: schedule.peekable(), is_open, begun: None }
     }
 
-    /// The process was stopped up to `now`, for so long. What a ramp had to do meanwhile would come as one burst: it goes
+    /// The pacer was not awake up to `now`, for so long. What a ramp had to do meanwhile would come as one burst: it goes
     /// on where it stood. Arrivals are due when they are due.
     fn pause(&mut self, now: Instant, duration: Duration) {
         if !self.is_open {
@@ -54,7 +54,7 @@ pub(super) trait HandOut {
     fn begin(&mut self, begin: Begin);
     /// An iteration is to start that was due `at`.
     fn arrive(&mut self, slot: usize, at: Instant);
-    /// An iteration was due `at`, while the process was stopped.
+    /// An iteration was due `at`, while the pacer was not awake.
     fn miss(&mut self, slot: usize, at: Instant);
     /// Anything else.
     fn act(&mut self, slot: usize, action: Action);
@@ -102,14 +102,14 @@ pub(super) fn run(mut lanes: Vec<Lane>, time: &mut impl Time, out: &mut impl Han
     loop {
         let now = time.now();
         let late = now.saturating_duration_since(expected);
-        let was_stopped = late > STOPPED;
-        if was_stopped {
+        let was_away = late > AWAY;
+        if was_away {
             lanes.iter_mut().for_each(|lane| lane.pause(now, late));
         }
         while let Some((at, slot)) = next(&mut lanes).filter(|(at, _)| *at <= now) {
             let Some(Due { action, .. }) = lanes[slot].schedule.next() else { break };
             match action {
-                Action::Arrive if was_stopped => out.miss(slot, at),
+                Action::Arrive if was_away => out.miss(slot, at),
                 Action::Arrive => out.arrive(slot, at),
                 action => out.act(slot, action),
             }
@@ -124,7 +124,7 @@ pub(super) fn run(mut lanes: Vec<Lane>, time: &mut impl Time, out: &mut impl Han
             }
             Wake::Over => return,
         }
-        // Woken by news it is earlier, which is no harm: the rest of the wait is added to what counts as stopped.
+        // Woken by news it is earlier, which is no harm: the rest of the wait is added to what counts as away.
         expected = until;
     }
 }

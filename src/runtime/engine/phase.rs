@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -19,7 +19,6 @@ use crate::model::event::Warning;
 use crate::model::health::WorkerSigns;
 use crate::model::load::{LoadModel, Timing};
 use crate::model::stats::{Interval, Phase};
-use crate::sys::clock;
 
 /// One scenario of a phase.
 pub(crate) struct Slot {
@@ -64,10 +63,28 @@ pub(crate) enum Ended {
     Failed(String),
 }
 
+/// A phase that is over.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) ended: Ended,
+    /// How each worker thread fared that came to its end.
+    pub(crate) workers: Vec<WorkerSigns>,
+    /// Worker threads that did not: somebody's code blocks them.
+    pub(crate) blocked: usize,
+}
+
+impl Closed {
+    fn failed(message: String) -> Self {
+        Self { ended: Ended::Failed(message), workers: Vec::new(), blocked: 0 }
+    }
+}
+
 /// Hears how a phase goes.
 pub(crate) trait Observer {
     /// All users are set up; the phase's time begins.
     fn started(&mut self);
+    /// The first scenario is measured from now on: its warm-up is over.
+    fn measuring(&mut self);
     fn interval(&mut self, interval: Interval);
     /// Nothing runs any more; one interval is still to come.
     fn over(&mut self);
@@ -75,13 +92,8 @@ pub(crate) trait Observer {
     fn warning(&mut self, warning: Warning);
 }
 
-/// Runs the phase to its end on threads of its own, or until `stop` says so. Gives back how it ended, and how each
-/// worker thread fared.
-pub(crate) fn run(
-    plan: &PhasePlan,
-    stop: &dyn Fn() -> bool,
-    observer: &mut dyn Observer,
-) -> (Ended, Vec<WorkerSigns>) {
+/// Runs the phase to its end on threads of its own, or until `stop` says so.
+pub(crate) fn run(plan: &PhasePlan, stop: &dyn Fn() -> bool, observer: &mut dyn Observer) -> Closed {
     let work: Vec<Work> = plan
         .slots
         .iter()
@@ -103,7 +115,7 @@ pub(crate) fn run(
         match thread::Builder::new().name(format!("load-{worker}")).spawn(run) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                return (Ended::Failed(format!("cannot start a worker thread: {error}")), Vec::new());
+                return Closed::failed(format!("cannot start a worker thread: {error}"));
             }
         }
     }
@@ -113,22 +125,18 @@ pub(crate) fn run(
     watch.until_prepared(&inbox);
     watch.begin();
     watch.until_done(&inbox);
-    let end = clock::now();
-    watch.stop_pacing();
-    tell_all(&commands, || Command::Exit);
-    watch.until_hung_up(&inbox);
-    let (ended, fared) = watch.end(end);
+    let closed = watch.end(&inbox);
     // A thread that somebody's code blocks is left behind; the process ends soon.
     threads.into_iter().filter(thread::JoinHandle::is_finished).for_each(|thread| {
         let _ = thread.join();
     });
-    (ended, fared)
+    closed
 }
 
 fn pot(load: &LoadModel, workers: usize) -> Pot {
     match load {
         LoadModel::ConstantArrivalRate { .. } | LoadModel::RampingArrivalRate { .. } => {
-            Pot::Arrivals(Arc::new(Pool::new(workers, load.vus_max())))
+            Pot::Arrivals(Arc::new(Pool::new(workers, load.vus_at_first(), load.vus_max())))
         }
         LoadModel::ConstantVus { .. } | LoadModel::RampingVus { .. } => Pot::Unlimited,
         LoadModel::SharedIterations { iterations, .. } => Pot::Shared(Arc::new(AtomicU64::new(*iterations))),
@@ -143,13 +151,20 @@ pub(super) fn tell_all(workers: &[UnboundedSender<Command>], command: impl Fn() 
     }
 }
 
-/// Starts the thread that hands out what falls due: to each slot from when it is told to begin, until the sender that it
-/// gives back is dropped.
+/// The pacer's thread, which ends when this is dropped.
+pub(super) struct Pacing {
+    /// Begins the load of a slot.
+    pub(super) begin: Sender<Begin>,
+    /// Slots of which everything has been told to be cut off.
+    pub(super) cuts: Receiver<usize>,
+}
+
+/// Starts the thread that hands out what falls due: to each slot from when it is told to begin.
 pub(super) fn pace(
     plan: &PhasePlan,
     workers: &[UnboundedSender<Command>],
     pools: &[Option<Arc<Pool>>],
-) -> Result<Sender<Begin>, String> {
+) -> Result<Pacing, String> {
     let lane =
         |slot: &Slot| Lane::new(schedule::of(&slot.load, slot.grace, slot.seed), slot.load.open().is_some());
     let lanes = plan.slots.iter().map(lane).collect();
@@ -158,11 +173,12 @@ pub(super) fn pace(
         warm_up: slot.timing.warm_up,
         warm_until: None,
     });
-    let mut out = Workers::new(workers.to_vec(), slots.collect());
-    let (tell, news) = channel();
+    let (cut, cuts) = channel();
+    let mut out = Workers::new(workers.to_vec(), slots.collect(), cut);
+    let (begin, news) = channel();
     thread::Builder::new()
         .name("pacer".into())
         .spawn(move || pacer::run(lanes, &mut Clock { news: &news }, &mut out))
-        .map(|_| tell)
+        .map(|_| Pacing { begin, cuts })
         .map_err(|error| format!("cannot start the pacer's thread: {error}"))
 }

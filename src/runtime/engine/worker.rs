@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::effort::{Effort, Look};
 use super::life::{Bench, Control, Home, Pot, Rows, live};
 use super::schedule::Action;
 use super::{Seat, Seated, Users, pulse};
@@ -28,8 +29,8 @@ const SETUPS: usize = 8;
 /// From the phase to a worker.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// The phase's time runs from now.
-    Begin,
+    /// What is measured begins now: how the thread fares counts from here.
+    Measure,
     Do {
         slot: usize,
         action: Action,
@@ -61,14 +62,14 @@ pub(super) enum Report {
     /// A user that was added under load is there, or why it is not.
     Added { slot: usize, setup: Result<(), String> },
     /// No user of the slot on this thread has anything left to do.
-    Done { slot: usize },
+    Done { worker: usize, slot: usize },
     Taken {
         worker: usize,
         /// By slot, then by slot for the warm-up.
         stats: Vec<ScenarioStats>,
     },
-    /// The thread is at its end; how it fared during the phase's time.
-    Fared(Box<WorkerSigns>),
+    /// The last word: what was measured since the shard was handed over last, and how the thread fared.
+    HungUp { worker: usize, stats: Vec<ScenarioStats>, signs: Box<WorkerSigns> },
     /// The thread could not be set up at all.
     Broken { message: String },
 }
@@ -165,19 +166,16 @@ async fn serve(
         }
         crews.push(crew);
     }
-    let take = || {
-        let mut shard = shard.borrow_mut();
-        let stats = shard.take(clock::now());
-        tell(reports, Report::Taken { worker: place.worker, stats });
-    };
-    let mut begun = (clock::now(), clock::thread_cpu_nanos());
+    let worker = place.worker;
+    let take = || shard.borrow_mut().take(clock::now());
+    let mut effort = Effort::begin(Look::now());
     let lag = RefCell::new(Latency::default());
     let mut pulse = pin!(pulse::feel(&lag));
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Begin) => {
-                    begun = (clock::now(), clock::thread_cpu_nanos());
+                Some(Command::Measure) => {
+                    effort = Effort::begin(Look::now());
                     lag.take();
                 }
                 Some(Command::Do { slot, action }) => crews[slot].act(action),
@@ -185,11 +183,16 @@ async fn serve(
                     arrivals.into_iter().for_each(|(slot, at)| crews[slot].arrive(at));
                 }
                 Some(Command::WarmUp { slot, until }) => crews[slot].home.rows.warm_until.set(Some(until)),
+                // What is over needs nobody.
+                Some(Command::Add { slot, .. }) if crews[slot].is_over => {}
                 Some(Command::Add { slot, vu }) => {
                     lives.retain(|life| !life.is_finished());
                     lives.push(crews[slot].add(vu, reports));
                 }
-                Some(Command::Take) => take(),
+                Some(Command::Take) => {
+                    tell(reports, Report::Taken { worker, stats: take() });
+                    effort.look(Look::now());
+                }
                 Some(Command::Exit) | None => break,
             },
             () = idle.notified() => {}
@@ -198,20 +201,17 @@ async fn serve(
         for crew in &mut crews {
             if !crew.told && crew.is_done() {
                 crew.told = true;
-                tell(reports, Report::Done { slot: crew.slot });
+                tell(reports, Report::Done { worker, slot: crew.slot });
             }
         }
     }
-    let passed = clock::now().saturating_duration_since(begun.0).as_nanos().max(1);
-    let had = |(before, after): (u64, u64)| after.saturating_sub(before) as f64 / passed as f64;
-    let cpu = begun.1.zip(clock::thread_cpu_nanos()).map(had);
-    tell(reports, Report::Fared(Box::new(WorkerSigns { cpu, lag: lag.take() })));
+    let signs = Box::new(WorkerSigns { busiest: effort.end(Look::now()), lag: lag.take() });
     // What still runs is cut off, and counts itself as such, before the last figures are handed over.
     for life in lives {
         life.abort();
         let _ = life.await;
     }
-    take();
+    tell(reports, Report::HungUp { worker, stats: take(), signs });
 }
 
 impl Crew {
@@ -226,7 +226,7 @@ impl Crew {
         let control = Control::new();
         self.users.insert(vu, control.clone());
         let user = self.seated.make(u64::from(vu) + 1);
-        tokio::task::spawn_local(live(user, self.home.clone(), control, prepared))
+        tokio::task::spawn_local(live(vu, user, self.home.clone(), control, prepared))
     }
 
     /// The same under load, in an open model.
@@ -234,7 +234,7 @@ impl Crew {
         let (reports, slot, pot) = (reports.clone(), self.slot, self.home.pot.clone());
         self.hire(vu, move |setup| {
             if let Some(pool) = pot.pool() {
-                pool.grown(setup.is_ok());
+                pool.grown(vu, setup.is_ok());
             }
             tell(&reports, Report::Added { slot, setup });
         })
@@ -260,6 +260,7 @@ impl Crew {
             Action::Cut { vu, turn } => self.user(vu, |user| user.cut(turn)),
             Action::RetireAll => {
                 self.is_retired = true;
+                self.home.rows.note_users(&mut self.home.shard.borrow_mut());
                 self.users.values().for_each(|user| user.retire(u32::MAX));
             }
             Action::CutAll => {

@@ -36,6 +36,12 @@ impl<T: FnMut(Event)> Observer for Told<'_, T> {
         (self.tell)(Event::PhaseStarted { phase: self.phase, scenarios, unix_ns: clock::unix_nanos() });
     }
 
+    fn measuring(&mut self) {
+        if let Some(vitals) = &mut self.vitals {
+            vitals.measure();
+        }
+    }
+
     fn interval(&mut self, mut interval: Interval) {
         self.plan.secrets.mask_interval(&mut interval);
         if let Some(export) = self.export {

@@ -19,7 +19,7 @@ use crate::model::plan::{ReferencePlan, RunPlan, ScenarioInfo, TracePolicy};
 use crate::model::stats::{Phase, ScenarioStats};
 use crate::runtime::data::Seats;
 use crate::runtime::engine::schedule::{self, Grace};
-use crate::runtime::engine::{self, Ended, PhasePlan, Slot, StopFlag};
+use crate::runtime::engine::{self, Closed, Ended, PhasePlan, Slot, StopFlag};
 use crate::runtime::http::{Files, Sites};
 use crate::runtime::record::Recording;
 use crate::runtime::scenario::user::{Shared, caught};
@@ -230,7 +230,7 @@ struct Run<'r, T> {
     export: Option<&'r Export>,
     stop: &'r StopFlag,
     tell: &'r mut T,
-    /// Of the load.
+    /// Of the load; of the reference, which threads it left behind.
     signs: Signs,
     gate: Gate,
     /// Set when the gate is closed.
@@ -344,11 +344,14 @@ impl<T: FnMut(Event)> Run<'_, T> {
             vitals: None,
         };
         let stop = || stop.is_set() || aborted.is_set() || facts.misconfiguration.get().is_some();
-        let (ended, workers) = engine::run(&plan, &stop, &mut told);
+        let Closed { ended, workers, blocked } = engine::run(&plan, &stop, &mut told);
         let Told { alone, vitals, .. } = told;
+        // A thread that the reference leaves behind is there beside the load.
+        let blocked_workers = self.signs.blocked_workers + blocked;
+        self.signs.blocked_workers = blocked_workers;
         if phase == Phase::Load {
             let of_process = vitals.map(Vitals::end).unwrap_or_default();
-            self.signs = Signs { workers, ..of_process };
+            self.signs = Signs { workers, blocked_workers, ..of_process };
         }
         (ended, alone)
     }

@@ -214,15 +214,51 @@ mod tests {
         assert_eq!(decode(&["gzip"], &gzip(&zeros[1..])).unwrap().len() as u64, MOST);
     }
 
+    fn deflated(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
     proptest! {
         #[test]
-        fn hostile_bytes_are_an_error_or_a_body(bytes in proptest::collection::vec(any::<u8>(), 0..200), flip in 0_usize..60) {
+        fn what_is_compressed_comes_back(
+            bytes in proptest::collection::vec(any::<u8>(), 1..3000), again in 1_usize..60,
+        ) {
+            let bytes = bytes.repeat(again);
+            let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+            zlib.write_all(&bytes).unwrap();
+            let zstd = ruzstd::encoding::compress_to_vec(&bytes[..], ruzstd::encoding::CompressionLevel::Fastest);
+            let bodies = [
+                ("gzip", gzip(&bytes)), ("deflate", zlib.finish().unwrap()), ("deflate", deflated(&bytes)), ("zstd", zstd),
+                ("deflate, gzip", gzip(&deflated(&bytes))),
+            ];
+            for (coding, body) in bodies {
+                prop_assert_eq!(&decode(&[coding], &body).unwrap()[..], &bytes[..], "{}", coding);
+            }
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_or_a_body_within_the_bound(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0_usize..60, flip in 1_u8..,
+        ) {
+            let text = "It was the best of times. ".repeat(20);
             for (coding, encoded) in TIMES {
-                let _ = decode(&[coding], &bytes);
-                let mut body = STANDARD.decode(encoded).unwrap();
-                let at = flip % body.len();
-                body[at] ^= bytes.first().copied().unwrap_or(1);
-                let _ = decode(&[coding], &body);
+                let mut flipped = STANDARD.decode(encoded).unwrap();
+                let at = at % flipped.len();
+                flipped[at] ^= flip;
+                for body in [&bytes, &flipped] {
+                    match decode(&[coding], body) {
+                        Ok(body) => prop_assert!(body.len() as u64 <= MOST),
+                        Err(error) => prop_assert_eq!(error.class(), "body"),
+                    }
+                }
+                // A checksum tells what was changed on the way from what was sent.
+                if coding == "gzip"
+                    && let Ok(body) = decode(&[coding], &flipped)
+                {
+                    prop_assert_eq!(body, &text);
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS};
+use crate::model::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS, GENERATOR_MEMORY, GENERATOR_TRUST};
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub(crate) enum TransportError {
     ConnectTimeout { after: Duration },
     #[error("no TLS connection with {host}")]
     Tls { host: String, source: io::Error },
-    #[error("this system's trusted certificates could not be read: {0}")]
+    #[error("{0}")]
     Trust(String),
     #[error("the URL cannot be sent")]
     Unsendable,
@@ -96,7 +96,7 @@ impl TransportError {
             Self::Source { source, .. } => own_class(source).unwrap_or(GENERATOR_ADDRESS),
             Self::ConnectTimeout { .. } => "connect_timeout",
             Self::Tls { source, .. } => class_of_connecting(source).unwrap_or("tls"),
-            Self::Trust(_) => "tls",
+            Self::Trust(_) => GENERATOR_TRUST,
             Self::Exchange(error) => class_of_exchange(error).unwrap_or("protocol"),
             Self::Http2(error) => class_of_http2(error).unwrap_or("protocol"),
             Self::TooLarge | Self::Encoding { .. } => "body",
@@ -130,14 +130,29 @@ fn class_of_http2(error: &h2::Error) -> Option<&'static str> {
     }
 }
 
+/// `EMFILE` and `ENFILE`; the process's handles and sockets.
+const NO_DESCRIPTORS: [i32; 2] = if cfg!(windows) { [4, 10_024] } else { [24, 23] };
+
+/// `ENOMEM` and `ENOBUFS`.
+const NO_MEMORY: [i32; 2] = if cfg!(windows) {
+    [8, 10_055]
+} else if cfg!(any(target_os = "linux", target_os = "android")) {
+    [12, 105]
+} else {
+    [12, 55]
+};
+
 /// The class of what only the generator can be short of.
 fn own_class(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         // To bind to any port is said to be in use where none is free.
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Some(GENERATOR_ADDRESS),
-        // EMFILE and ENFILE.
-        _ if matches!(error.raw_os_error(), Some(23 | 24)) => Some(GENERATOR_DESCRIPTORS),
-        _ => None,
+        io::ErrorKind::OutOfMemory => Some(GENERATOR_MEMORY),
+        _ => match error.raw_os_error()? {
+            code if NO_DESCRIPTORS.contains(&code) => Some(GENERATOR_DESCRIPTORS),
+            code if NO_MEMORY.contains(&code) => Some(GENERATOR_MEMORY),
+            _ => None,
+        },
     }
 }
 
@@ -184,13 +199,22 @@ mod tests {
             (from(io::ErrorKind::AddrInUse.into()), "generator_address"),
             (from(io::ErrorKind::PermissionDenied.into()), "generator_address"),
             (TransportError::ConnectTimeout { after: Duration::from_secs(1) }, "connect_timeout"),
-            #[cfg(unix)]
-            (connect(io::Error::from_raw_os_error(24)), "generator_descriptors"),
-            #[cfg(unix)]
+            (connect(io::Error::from_raw_os_error(NO_DESCRIPTORS[0])), "generator_descriptors"),
+            (connect(io::Error::from_raw_os_error(NO_DESCRIPTORS[1])), "generator_descriptors"),
             (
-                TransportError::Dns { host: "h".into(), source: io::Error::from_raw_os_error(24) },
+                TransportError::Dns {
+                    host: "h".into(),
+                    source: io::Error::from_raw_os_error(NO_DESCRIPTORS[0]),
+                },
                 "generator_descriptors",
             ),
+            (connect(io::Error::from_raw_os_error(NO_MEMORY[0])), "generator_memory"),
+            (connect(io::Error::from_raw_os_error(NO_MEMORY[1])), "generator_memory"),
+            (tls(io::Error::from_raw_os_error(NO_MEMORY[1])), "generator_memory"),
+            (connect(io::ErrorKind::OutOfMemory.into()), "generator_memory"),
+            #[cfg(target_os = "linux")]
+            (connect(io::Error::from_raw_os_error(99)), "generator_address"),
+            (TransportError::Trust("nothing".into()), "generator_trust"),
             (tls(of_tls()), "tls"),
             (tls(io::ErrorKind::UnexpectedEof.into()), "tls"),
             (tls(io::ErrorKind::ConnectionReset.into()), "reset"),

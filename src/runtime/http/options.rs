@@ -9,8 +9,8 @@ use crate::model::http::{HttpSettings, HttpVersion, Resolve};
 /// How a scenario's users connect and speak HTTP: versions, TLS, addresses. Handed to
 /// [`Scenario::http`](crate::Scenario::http).
 ///
-/// [`Vu::reqwest`](crate::Vu::reqwest) knows nothing of it. What the command line, `LOADTEST_HTTP_*` and a profile of `loadtest.toml` say stands above it; what `[http]` outside of
-/// profiles says, below.
+/// [`Vu::reqwest`](crate::Vu::reqwest) follows a part of it. What the command line, `LOADTEST_HTTP_*` and a profile of
+/// `loadtest.toml` say stands above it; what `[http]` outside of profiles says, below.
 ///
 /// ```
 /// use loadtest::HttpOptions;

@@ -20,7 +20,7 @@ use crate::runtime::error::Result;
 use crate::runtime::scenario::Vu;
 
 /// How long a request may take, connecting and reading the body included, when nothing else is said.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request that is being built. It is measured under `METHOD template`, such as `GET /users/{id}`; nothing happens
 /// before [`send`](Self::send).

@@ -97,6 +97,9 @@ impl Ready<'_> {
             });
             let (redirect, received) = arrived.map_err(|source| {
                 let class = source.class();
+                if let TransportError::Trust(why) = &source {
+                    vu.note_misconfiguration(why);
+                }
                 measured.end(&RequestEnd::Error {
                     class,
                     timed_out: matches!(class, "connect_timeout" | "timeout"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::options::HttpOptions;
 use super::target::Target;
-use super::transport::{Connector, TlsConfigs, Transport};
+use super::transport::{Connector, TlsConfigs, Transport, usual_tls};
 use crate::model::event::Warning;
 use crate::model::http::HttpPlan;
 
@@ -49,6 +49,9 @@ impl<'p> Sites<'p> {
         let of_this = |why| format!("scenario `{scenario}`: {why}");
         let settings = own.settings().and_then(|own| self.plan.around(own)).map_err(of_this)?;
         let tls = self.tls.of(&settings).map_err(of_this)?;
+        if tls.is_none() && self.target.is_secure() {
+            usual_tls(settings.version.unwrap_or_default()).map_err(of_this)?;
+        }
         let warning = (settings.insecure == Some(true)).then(|| {
             let message = format!(
                 "{scenario} takes any certificate for the server's (insecure): whoever stands between could have \

@@ -20,6 +20,8 @@ pub(crate) struct Target {
     resolve: Vec<Resolve>,
     /// Everything goes to a socket of this machine.
     is_local: bool,
+    /// The base URL's host may be sent load, and so may all that is below it.
+    base_may_receive: bool,
 }
 
 impl Target {
@@ -39,7 +41,7 @@ impl Target {
                 Err(why) => Err(format!("base-url `{}` is no URL: {why}", redact::text(text))),
             })
             .transpose()?;
-        Ok(Self { base, ..Self::default() })
+        Ok(Self { base, ..Self::default() }.judged())
     }
 
     /// With what these settings say of where load may go, and where it does.
@@ -50,6 +52,17 @@ impl Target {
             is_local: settings.unix_socket.is_some(),
             ..self
         }
+        .judged()
+    }
+
+    /// Judges the base URL once, and not for every request.
+    fn judged(self) -> Self {
+        Self { base_may_receive: self.base.as_ref().is_some_and(|base| self.may_receive(base)), ..self }
+    }
+
+    /// Whether what is below the base URL is asked for over TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.base.as_ref().is_some_and(|base| base.scheme() == "https")
     }
 
     /// The URL of `template` with its placeholders filled in from `path` and with `query` appended.
@@ -66,19 +79,21 @@ impl Target {
             filled += if filled.contains('?') { "&" } else { "?" };
             filled += &pairs.join("&");
         }
-        let url = if filled.starts_with("http://") || filled.starts_with("https://") {
-            Url::parse(&filled).map_err(|why| RequestError::Url {
+        let (url, may_receive) = if filled.starts_with("http://") || filled.starts_with("https://") {
+            let url = Url::parse(&filled).map_err(|why| RequestError::Url {
                 url: redact::text(&filled).into_owned(),
                 why: why.to_string(),
-            })?
+            })?;
+            let may_receive = self.may_receive(&url);
+            (url, may_receive)
         } else {
             let base = self
                 .base
                 .as_ref()
                 .ok_or_else(|| RequestError::NoBaseUrl { template: template.to_owned() })?;
-            below(base, &filled)
+            (below(base, &filled), self.base_may_receive)
         };
-        if self.may_receive(&url) {
+        if may_receive {
             Ok(url)
         } else {
             Err(RequestError::HostNotAllowed { host: url.host_str().unwrap_or_default().to_owned() })
@@ -89,8 +104,19 @@ impl Target {
     /// name counts for the addresses that are given for it, and `localhost` for nothing else.
     pub(crate) fn may_receive(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
-        let given =
-            self.resolve.iter().find(|given| given.fits(host, url.port_or_known_default().unwrap_or(0)));
+        let port = url.port_or_known_default().unwrap_or(0);
+        self.may_receive_at(host, self.resolve.iter().find(|given| given.fits(host, port)))
+    }
+
+    /// The addresses that are given for a name, whatever the port; none: it has to be looked up; `None`: load may not go
+    /// there.
+    pub(super) fn addresses_of(&self, host: &str) -> Option<Vec<IpAddr>> {
+        let given = self.resolve.iter().find(|given| given.is_for(host));
+        self.may_receive_at(host, given)
+            .then(|| given.map_or_else(Vec::new, |given| given.addresses().to_vec()))
+    }
+
+    fn may_receive_at(&self, host: &str, given: Option<&Resolve>) -> bool {
         let is_here = match given {
             Some(given) => given.addresses().iter().all(IpAddr::is_loopback),
             None => is_loopback(host),

@@ -31,12 +31,15 @@ const OTHER: &str = "(other)";
 struct ScenarioShard {
     stats: ScenarioStats,
     steps: Vec<Step>,
-    requests: HashMap<http::Method, HashMap<String, StepId>>,
+    /// By method, of which there are few.
+    requests: Vec<(http::Method, HashMap<String, StepId>)>,
     named: HashMap<(StepKind, String), StepId>,
     checks: HashSet<String>,
     metrics: HashMap<String, MetricKind>,
     recording: Arc<Recording>,
     users: u32,
+    /// How many were at work when the load's time was up.
+    users_at_end: Option<u32>,
     /// Until when the users' time is in `stats.vu_ns`.
     counted_until: Instant,
 }
@@ -53,12 +56,13 @@ impl Shard {
         let empty = |recording| ScenarioShard {
             stats: ScenarioStats::default(),
             steps: Vec::new(),
-            requests: HashMap::new(),
+            requests: Vec::new(),
             named: HashMap::new(),
             checks: HashSet::new(),
             metrics: HashMap::new(),
             recording,
             users: 0,
+            users_at_end: None,
             counted_until: now,
         };
         Self { scenarios: recordings.map(empty).collect() }
@@ -82,6 +86,12 @@ impl Shard {
         scenario.users -= 1;
     }
 
+    /// The load's time is up: whoever is at work now counts as such, however soon the end of the interval finds nobody.
+    pub(crate) fn note_users(&mut self, slot: usize) {
+        let scenario = &mut self.scenarios[slot];
+        scenario.users_at_end = Some(scenario.users);
+    }
+
     /// Everything since the last time, by scenario slot; counting starts anew.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<ScenarioStats> {
         self.scenarios.iter_mut().map(|scenario| scenario.take(now)).collect()
@@ -98,7 +108,7 @@ impl ScenarioShard {
     fn take(&mut self, now: Instant) -> ScenarioStats {
         self.count_user_time(now);
         let mut taken = mem::take(&mut self.stats);
-        taken.vus = self.users;
+        taken.vus = self.users_at_end.take().unwrap_or(self.users);
         taken.vus_max = taken.vus_max.max(self.users);
         for step in self.steps.iter_mut().filter(|step| step.touched) {
             step.touched = false;

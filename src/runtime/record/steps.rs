@@ -1,5 +1,6 @@
 //! The rows of a scenario: found by their names, up to a limit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{OTHER, Shard};
@@ -29,17 +30,19 @@ impl Shard {
         method: &http::Method,
         template: &str,
     ) -> (StepId, Arc<str>) {
-        let known = self.scenarios[slot].requests.get(method).and_then(|steps| steps.get(template)).copied();
+        let of_method = self.scenarios[slot].requests.iter().find(|(known, _)| known == method);
+        let known = of_method.and_then(|(_, steps)| steps.get(template)).copied();
         let id = known.unwrap_or_else(|| {
             let name = format!("{method} {}", redact::without_user(template));
             let (id, _) = self.step(slot, StepKind::Request, &name);
             // Names beyond the limit are not remembered: they may be without number.
             if self.scenarios[slot].steps[id.0].key.name != OTHER {
-                self.scenarios[slot]
-                    .requests
-                    .entry(method.clone())
-                    .or_default()
-                    .insert(template.to_owned(), id);
+                let requests = &mut self.scenarios[slot].requests;
+                let at = requests.iter().position(|(known, _)| known == method).unwrap_or_else(|| {
+                    requests.push((method.clone(), HashMap::new()));
+                    requests.len() - 1
+                });
+                requests[at].1.insert(template.to_owned(), id);
             }
             id
         });

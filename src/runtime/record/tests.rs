@@ -140,6 +140,16 @@ fn what_is_taken_is_gone_and_users_stay() {
     assert_eq!((taken.iterations, taken.vus, taken.vus_max, taken.vu_ns), (0, 0, 0, 3_000_000));
 }
 
+#[test]
+fn the_users_of_an_interval_in_which_the_time_is_up_are_those_of_that_instant() {
+    let (mut shard, start) = shard();
+    let users = |shard: &mut Shard| shard.take(start).remove(0).vus;
+    (0..3).for_each(|_| shard.user_started(0, start));
+    shard.note_users(0);
+    (0..2).for_each(|_| shard.user_ended(0, start));
+    assert_eq!((users(&mut shard), users(&mut shard)), (3, 1));
+}
+
 /// The limit is one of all threads together, and what is over it is named once.
 #[test]
 fn names_beyond_the_limit_share_a_row_on_every_thread() {

@@ -244,10 +244,18 @@ impl Vu {
     /// This user's own `reqwest` client: for what the built-in requests cannot do. What is sent through it is not
     /// measured by itself (wrap it in [`Vu::step`]) and carries no `traceparent` (see [`Vu::traceparent`]).
     ///
+    /// Of [`HttpOptions`](crate::HttpOptions) it follows those on addresses and connections: `resolve` (of a name for any port),
+    /// `source_ips`, `unix_socket`, `no_connection_reuse`, `connect_timeout` and `http1`. It looks up and follows redirects to no
+    /// name that load may not be sent to, and takes 60 s for a request unless that says otherwise. It does not follow what is
+    /// about TLS (`insecure`, `ca_file`, `client_certificate`, `server_name`) nor `http2_prior_knowledge`; and a URL with an IP
+    /// address in place of a name is not checked, unless a redirect leads there.
+    ///
     /// Its features are those that your own dependency on `reqwest` chooses: without one of the TLS features there, such
     /// as `rustls`, it speaks `http` alone.
     pub fn reqwest(&self) -> &reqwest::Client {
-        self.client.get_or_init(reqwest_client)
+        self.client.get_or_init(|| {
+            reqwest_client(&self.parts.site, self.parts.id, self.parts.requests.max_redirects)
+        })
     }
 
     /// What a user of the same scenario works with whose work is in no figure.

@@ -11,7 +11,7 @@ use crate::model::distribution::Distribution;
 use crate::model::semconv;
 use crate::model::stats::ScenarioStats;
 
-/// Two buckets for each doubling and less: a hundred octaves and both signs stay small.
+/// Sixteen buckets for each doubling: a hundred octaves and both signs stay small.
 const SCALE: i32 = 4;
 
 /// Every metric of every scenario, cumulative.

@@ -257,7 +257,7 @@ impl Points {
             metric(
                 "loadtest.http.phase.duration",
                 "s",
-                "Expected responses: each phase, 0 where there was none.",
+                "Expected responses, and requests that were cut off: each phase that ended, 0 where there was none.",
                 histogram(self.phases),
             ),
             metric(

@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use scenarios::{ScenarioBuild, build_scenarios};
-pub(crate) use services::build_services;
+pub(crate) use services::{build_services, check_services};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {

@@ -35,10 +35,7 @@ pub(crate) async fn build_services(
     services: &[Service],
     run_folder: &Path,
 ) -> Result<Vec<BuiltService>, BuildError> {
-    let wanted = services
-        .iter()
-        .filter_map(|service| wanted(&workspace.members, service).transpose())
-        .collect::<Result<Vec<_>, _>>()?;
+    let wanted = all_wanted(workspace, services)?;
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -65,6 +62,15 @@ pub(crate) async fn build_services(
         }
     }
     if failed.is_empty() { Ok(built) } else { Err(BuildError::ServicesFailed { services: failed }) }
+}
+
+/// Whether each service that is a binary is one of the workspace.
+pub(crate) fn check_services(workspace: &Workspace, services: &[Service]) -> Result<(), BuildError> {
+    all_wanted(workspace, services).map(drop)
+}
+
+fn all_wanted<'a>(workspace: &'a Workspace, services: &'a [Service]) -> Result<Vec<Wanted<'a>>, BuildError> {
+    services.iter().filter_map(|service| wanted(&workspace.members, service).transpose()).collect()
 }
 
 fn copy(service: &str, from: &Path, run_folder: &Path) -> Result<BuiltService, BuildError> {

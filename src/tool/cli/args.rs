@@ -53,9 +53,8 @@ pub(super) const COMMANDS: [&str; 5] = ["run", "list", "new", "config", "report"
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Run only scenarios whose `package::scenario` contains one of these
-    #[arg(value_name = "FILTER")]
-    pub(super) filters: Vec<String>,
+    #[command(flatten)]
+    pub(super) which: WhichArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
@@ -66,16 +65,29 @@ pub(super) struct RunArgs {
     /// Do not start the configured services
     #[arg(long, help_heading = "Run")]
     pub(super) no_services: bool,
-    /// What to do when no scenario matches
-    #[arg(long, help_heading = "Run", value_name = "ACTION", default_value = "fail")]
-    pub(super) no_tests: NoTests,
-    /// The form of the output on stdout
-    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
-    pub(super) message_format: MessageFormat,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) columns: ColumnArgs,
     #[command(flatten)]
     pub(super) cargo: CargoArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhichArgs {
+    /// Only scenarios whose `package::scenario` contains one of these
+    #[arg(value_name = "FILTER")]
+    pub(super) filters: Vec<String>,
+    /// What to do when no scenario matches
+    #[arg(long, help_heading = "Run", value_name = "ACTION", default_value = "fail")]
+    pub(super) no_tests: NoTests,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OutputArgs {
+    /// The form of the output on stdout
+    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
+    pub(super) message_format: MessageFormat,
 }
 
 #[derive(Debug, Args)]
@@ -210,17 +222,12 @@ pub(super) struct CargoArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// List only scenarios whose `package::scenario` contains one of these
-    #[arg(value_name = "FILTER")]
-    pub(super) filters: Vec<String>,
+    #[command(flatten)]
+    pub(super) which: WhichArgs,
     #[command(flatten)]
     pub(super) settings: SettingArgs,
-    /// What to do when no scenario matches
-    #[arg(long, help_heading = "Run", value_name = "ACTION", default_value = "fail")]
-    pub(super) no_tests: NoTests,
-    /// The form of the output on stdout
-    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
-    pub(super) message_format: MessageFormat,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) cargo: CargoArgs,
 }
@@ -245,9 +252,8 @@ pub(super) struct ConfigArgs {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) settings: SettingArgs,
-    /// The form of the output on stdout
-    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
-    pub(super) message_format: MessageFormat,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) cargo: CargoArgs,
 }
@@ -260,9 +266,8 @@ pub(super) struct ReportArgs {
     /// Make the report of a run that was killed, from its journal
     #[arg(long)]
     pub(super) recover: bool,
-    /// The form of the output on stdout
-    #[arg(long, help_heading = "Run", value_name = "FORMAT", default_value = "human")]
-    pub(super) message_format: MessageFormat,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) columns: ColumnArgs,
     #[command(flatten)]
@@ -384,7 +389,7 @@ mod tests {
                 Some(Command::Run(run)) => *run,
                 _ => cli.run,
             };
-            assert_eq!(run.filters, ["auth"]);
+            assert_eq!(run.which.filters, ["auth"]);
             assert_eq!(run.settings.flags(Some(&run.load)).stages.len(), 2);
         }
         assert!(

@@ -6,6 +6,7 @@ use super::Invocation;
 use super::args::{ConfigArgs, MessageFormat};
 use super::find;
 use super::problem::Problem;
+use super::session;
 use crate::sys;
 use crate::tool::config::{self, render_json, render_text};
 
@@ -17,9 +18,10 @@ pub(super) async fn config(call: &Invocation, args: &ConfigArgs) -> Result<u8, P
         workspace.members.iter().find(|member| Some(sys::fs::canonical(&member.folder).as_path()) == folder);
     let flags = args.settings.flags(Some(&args.load));
     let config = config::load(&workspace.root, here.map(|member| member.folder.as_path()), &flags)?;
-    call.console.out(&match args.message_format {
+    call.console.out(&match args.output.message_format {
         MessageFormat::Human => render_text(&config),
         MessageFormat::Json => render_json(&config),
     });
-    Ok(0)
+    // What `run` would refuse is refused here, once it is seen where it comes from.
+    session::check(&workspace, &config, true).map(|()| 0)
 }

@@ -9,13 +9,13 @@ use super::problem::Problem;
 use crate::model::plain::plain;
 
 pub(super) async fn list(call: &Invocation, args: &ListArgs) -> Result<u8, Problem> {
-    find::check_filters(&args.filters)?;
-    let found = find::scenarios(call, &args.filters, &args.settings.flags(None)).await?;
+    find::check_filters(&args.which.filters)?;
+    let found = find::scenarios(call, &args.which.filters, &args.settings.flags(None)).await?;
     found.warn_of_unusable(call);
-    if let Some(why) = found.nothing(&args.filters).filter(|_| found.unusable.is_empty()) {
-        return find::nothing_to_run(call, args.no_tests, why);
+    if let Some(why) = found.nothing(&args.which.filters).filter(|_| found.unusable.is_empty()) {
+        return find::nothing_to_run(call, args.which.no_tests, why);
     }
-    call.console.out(&match args.message_format {
+    call.console.out(&match args.output.message_format {
         MessageFormat::Human => text(&found),
         MessageFormat::Json => json(&found),
     });

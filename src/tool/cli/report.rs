@@ -19,7 +19,7 @@ pub(super) async fn report(call: &Invocation, args: &ReportArgs) -> Result<u8, P
         }
         stored => stored?,
     };
-    call.console.out(&match args.message_format {
+    call.console.out(&match args.output.message_format {
         MessageFormat::Human => {
             let options = text::Options {
                 columns: args.columns.columns(),

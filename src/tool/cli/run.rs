@@ -9,7 +9,7 @@ use super::collect::SpanArchive;
 use super::find::{self, Binary, Found};
 use super::measure::{Measured, measure};
 use super::problem::Problem;
-use super::session::{Identity, Session};
+use super::session::{self, Identity, Session};
 use super::stop::Stopper;
 use crate::model::event::Warning;
 use crate::model::id::{RunId, TracePrefix};
@@ -32,15 +32,15 @@ pub(super) const TOOL: &str = "cargo-loadtest";
 pub(super) const GENERATOR: &str = "loadtest";
 
 pub(super) async fn run(call: &Invocation, args: &RunArgs, stopper: &Stopper) -> Result<u8, Problem> {
-    find::check_filters(&args.filters)?;
+    find::check_filters(&args.which.filters)?;
     let flags = args.settings.flags(Some(&args.load));
-    let found = find::scenarios(call, &args.filters, &flags).await?;
-    if let Some(problem) = found.unusable_and_wanted(&args.filters) {
+    let found = find::scenarios(call, &args.which.filters, &flags).await?;
+    if let Some(problem) = found.unusable_and_wanted(&args.which.filters) {
         return Err(problem);
     }
     found.warn_of_unusable(call);
-    if let Some(why) = found.nothing(&args.filters) {
-        return find::nothing_to_run(call, args.no_tests, why);
+    if let Some(why) = found.nothing(&args.which.filters) {
+        return find::nothing_to_run(call, args.which.no_tests, why);
     }
     if args.no_run {
         return build_only(call, args, &found).await;
@@ -90,6 +90,7 @@ impl<'c> Run<'c> {
     ) -> Result<Self, Problem> {
         for binary in &found.binaries {
             binary.config.check_secrets(!args.no_services)?;
+            session::check(&found.workspace, &binary.config, !args.no_services)?;
         }
         let started_unix_ns = clock::unix_nanos();
         let id = RunId::new(started_unix_ns, fastrand::u16(..));
@@ -209,7 +210,7 @@ impl<'c> Run<'c> {
         for binary in binaries {
             let measured = measure(super::measure::Inputs {
                 call,
-                message_format: self.args.message_format,
+                message_format: self.args.output.message_format,
                 stopper: self.stopper,
                 session: &session,
                 binary,
@@ -251,7 +252,7 @@ impl<'c> Run<'c> {
     }
 
     fn tell(&self, message: &Message<'_>) {
-        if self.args.message_format == MessageFormat::Json {
+        if self.args.output.message_format == MessageFormat::Json {
             self.call.console.out(&json::line(message));
         }
     }
@@ -263,7 +264,7 @@ impl<'c> Run<'c> {
         self.recorder.finish()?;
         self.folder.write("summary.json", &json::summary(&summary))?;
         self.folder.tidy()?;
-        if self.args.message_format == MessageFormat::Json {
+        if self.args.output.message_format == MessageFormat::Json {
             console.out(&json::line(&Message::RunFinished { run: &summary.run.id, summary: &summary }));
         } else if began {
             let args = &self.args.columns;

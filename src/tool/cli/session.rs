@@ -16,7 +16,7 @@ use crate::model::id::{RunId, TracePrefix};
 use crate::model::plan::TracePolicy;
 use crate::model::verdict::Outcome;
 use crate::sys::env;
-use crate::tool::build::build_services;
+use crate::tool::build::{build_services, check_services};
 use crate::tool::config::{self, Config, OtlpProtocol, OtlpTarget, Probe, reveal};
 use crate::tool::discover::Workspace;
 use crate::tool::receive::forward::{Endpoint, ForwardOptions, ForwardProtocol};
@@ -25,7 +25,7 @@ use crate::tool::receive::signal::Signal;
 use crate::tool::receive::store::QUIET;
 use crate::tool::receive::{self, OTLP_PORT, Receiver, ReceiverCounts, STORE_BYTES};
 use crate::tool::results::RunFolder;
-use crate::tool::services::{Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
+use crate::tool::services::{self, Context, Placeholders, Program, Ready, ServiceSpec, Services, guard};
 
 /// How long to wait for spans of services that send theirs every five seconds, as those do that nobody told otherwise.
 pub(super) const QUIET_ELSEWHERE: Duration = Duration::from_secs(6);
@@ -88,28 +88,11 @@ impl Session {
         let executables: BTreeMap<_, _> = built.into_iter().map(|it| (it.service, it.executable)).collect();
         let specs = services
             .iter()
-            .map(|service| spec(config, service, &executables))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|service| spec(service, &executables, config.service_env(service)?))
+            .collect::<Result<Vec<_>, Problem>>()?;
         let data = folder.data().map_err(Problem::from)?;
         let placeholders = Placeholders::allocate(&specs, data.to_string_lossy(), receiver.endpoint())?;
-        let expand = |key: &str, text: &config::Sourced<String>| {
-            placeholders
-                .expand(None, &text.value)
-                .map_err(|error| Problem::new(Outcome::Usage, format!("{key} ({}): {error}", text.source)))
-        };
-        let http = config.http.plan(&workspace.root, |path| expand("http.unix-socket", path))?;
-        // Without the services there are no ports of theirs.
-        let base_url = match &config.base_url {
-            Some(url) if !with_services && url.value.contains("{service.") => {
-                let message =
-                    format!("base-url ({}) is a service's, and --no-services starts none", url.source);
-                return Err(Problem {
-                    hint: Some("give --base-url"),
-                    ..Problem::new(Outcome::Usage, message)
-                });
-            }
-            url => url.as_ref().map(|url| expand("base-url", url)).transpose()?,
-        };
+        let (base_url, http) = target(workspace, config, with_services, &placeholders)?;
         if !specs.is_empty() {
             let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
             let unit = if names.len() == 1 { "service" } else { "services" };
@@ -154,10 +137,51 @@ impl Session {
     }
 }
 
-fn spec(
+/// Finds what is wrong with the services, and with what is told of their ports, without building or starting any.
+pub(super) fn check(workspace: &Workspace, config: &Config, with_services: bool) -> Result<(), Problem> {
+    let services = if with_services { config.services.as_slice() } else { &[] };
+    check_services(workspace, services)?;
+    let named = services.iter().map(|service| (service.name.clone(), PathBuf::from(&service.name)));
+    let executables = named.collect();
+    // Whether secrets are there is asked where they are used: what is set beside one that is not stays unchecked.
+    let env = |service| config.service_env(service).unwrap_or_default();
+    let specs = services
+        .iter()
+        .map(|service| spec(service, &executables, env(service)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let placeholders = Placeholders::allocate(&specs, "", "")?;
+    services::check(&specs, &placeholders)?;
+    target(workspace, config, with_services, &placeholders).map(drop)
+}
+
+/// Where load goes and how, with the ports of services filled in.
+fn target(
+    workspace: &Workspace,
     config: &Config,
+    with_services: bool,
+    placeholders: &Placeholders,
+) -> Result<(Option<String>, HttpPlan), Problem> {
+    let expand = |key: &str, text: &config::Sourced<String>| {
+        placeholders
+            .expand(None, &text.value)
+            .map_err(|error| Problem::new(Outcome::Usage, format!("{key} ({}): {error}", text.source)))
+    };
+    let http = config.http.plan(&workspace.root, |path| expand("http.unix-socket", path))?;
+    // Without the services there are no ports of theirs.
+    let base_url = match &config.base_url {
+        Some(url) if !with_services && url.value.contains("{service.") => {
+            let message = format!("base-url ({}) is a service's, and --no-services starts none", url.source);
+            return Err(Problem { hint: Some("give --base-url"), ..Problem::new(Outcome::Usage, message) });
+        }
+        url => url.as_ref().map(|url| expand("base-url", url)).transpose()?,
+    };
+    Ok((base_url, http))
+}
+
+fn spec(
     service: &config::Service,
     executables: &BTreeMap<String, PathBuf>,
+    env: BTreeMap<String, String>,
 ) -> Result<ServiceSpec, Problem> {
     let name = &service.name;
     let mut args = service.args.as_ref().map(|args| args.value.clone()).unwrap_or_default();
@@ -180,7 +204,7 @@ fn spec(
         name: name.clone(),
         program,
         args,
-        env: config.service_env(service)?,
+        env,
         dir: service.dir.as_ref().map(|dir| dir.value.clone()),
         port: service.port.as_ref().map(|port| port.value),
         ready: service.probe.as_ref().map(|probe| match probe.value.clone() {

@@ -273,8 +273,28 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[A-Z=\"'${}#\\\\ \n\u{e4}-]{0,40}") {
-            let _ = parse(&text, &environment());
+        fn any_text_is_entries_that_can_be_written_again_or_a_mistake_in_one_of_its_lines(
+            text in "([A-Z]{1,2}=[A-Z\"'${}# \u{e4}-]{0,6}\n|[A-Z=\"'${}#\\\\ \n\u{e4}-]{0,4}){0,8}",
+        ) {
+            let lines: Vec<&str> = text.split('\n').collect();
+            let of = |entry: &Entry| (entry.name.clone(), entry.value.clone());
+            match parse(&text, &environment()) {
+                Ok(entries) => {
+                    for entry in &entries {
+                        prop_assert!(lines[entry.line - 1].contains(&entry.name), "{:?}", entry);
+                    }
+                    let quote = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$");
+                    let again: Vec<String> =
+                        entries.iter().map(|entry| format!("{}=\"{}\"", entry.name, quote(&entry.value))).collect();
+                    let again = parse(&again.join("\n"), &environment()).unwrap();
+                    prop_assert!(again.iter().map(of).eq(entries.iter().map(of)));
+                }
+                Err((line, _)) => {
+                    // What stands above the mistake has none.
+                    prop_assert!((1..=lines.len()).contains(&line));
+                    prop_assert!(parse(&lines[..line - 1].join("\n"), &environment()).is_ok());
+                }
+            }
         }
     }
 }

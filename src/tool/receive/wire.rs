@@ -255,9 +255,48 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_arrives_is_walked_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = check(&bytes);
-            let _ = trace_id(&bytes);
+        fn what_is_walked_holds_what_prost_decodes(
+            names in prop::collection::vec(".{0,20}", 0..5), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        ) {
+            let spans: Vec<_> =
+                names.into_iter().map(|name| Span { trace_id: vec![9; 16], name, ..Span::default() }).collect();
+            let mut bytes = request(&spans).encode_to_vec();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let mut walked = Vec::new();
+            let walk = each_item(&bytes, |_, span| {
+                check_fields(span)?;
+                walked.push(span);
+                Ok(())
+            });
+            prop_assert_eq!(walk, check(&bytes));
+            let Ok(decoded) = ExportTraceServiceRequest::decode(&bytes[..]) else { return Ok(()) };
+            if let Err(malformed) = walk {
+                prop_assert_eq!(malformed.0, "unknown wire type", "groups, which no message of OTLP has");
+                return Ok(());
+            }
+            let scopes = decoded.resource_spans.into_iter().flat_map(|of_resource| of_resource.scope_spans);
+            let decoded: Vec<Span> = scopes.flat_map(|of_scope| of_scope.spans).collect();
+            prop_assert_eq!(walked.len(), decoded.len());
+            for (walked, decoded) in walked.into_iter().zip(decoded) {
+                let ids = Fields(walked).flatten().filter(|(number, _)| *number == 1).count();
+                prop_assert!(ids != 1 || trace_id(walked) == Ok(&decoded.trace_id[..]), "{:?}", decoded);
+                prop_assert_eq!(Span::decode(walked), Ok(decoded));
+            }
+        }
+
+        #[test]
+        fn bytes_that_nobody_encoded_are_fields_to_the_last_byte_or_malformed(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            // A field takes two bytes at least.
+            let fields = Fields(&bytes).take_while(Result::is_ok).count();
+            prop_assert!(2 * fields <= bytes.len());
+            let is_whole = check_fields(&bytes).is_ok();
+            prop_assert_eq!(is_whole, Fields(&bytes).count() == fields);
+            if is_whole {
+                prop_assert!(check_fields(&bytes.repeat(2)).is_ok(), "a message may follow a message");
+            }
         }
 
         #[test]

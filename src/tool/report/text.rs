@@ -8,7 +8,7 @@ use crate::model::event::Warning;
 use crate::model::http::is_generators_own;
 use crate::model::plain::plain;
 use crate::model::stats::StepKind;
-use crate::model::summarise::no_success;
+use crate::model::success::no_success;
 use crate::model::summary::{Scenario, Step, Summary};
 use crate::model::table::{self, Column, Labels};
 use crate::model::verdict::Verdict;
@@ -337,6 +337,16 @@ mod tests {
         let text = report(&sample::summary(), &Options { phases: true, ..Options::default() });
         let section = text.split("phases\n").nth(1).unwrap().split("\n\n").next().unwrap();
         insta::assert_snapshot!(section);
+    }
+
+    #[test]
+    fn phases_in_which_requests_were_cut_off_are_marked() {
+        let mut summary = sample::summary();
+        let waiting = summary.steps[0].phases_ms.get_mut("waiting").unwrap();
+        (waiting.p95, waiting.at_least) = (500.0, vec!["p95".to_owned()]);
+        let text = report(&summary, &Options { phases: true, ..Options::default() });
+        assert!(text.contains(" ≥500.0 ") && text.contains("might have been in that phase"), "{text}");
+        assert_eq!(text.matches('≥').count(), 2, "{text}");
     }
 
     #[test]

@@ -67,8 +67,16 @@ pub(super) fn choose(
             warnings: Vec::new(),
         },
     };
-    if let (Dependency::Own { .. }, LibrarySource::Usual) = (&place.dependency, library) {
-        inherit(&mut place, package)?;
+    match (&place.dependency, library) {
+        (Dependency::Own { .. }, LibrarySource::Usual) => inherit(&mut place, package)?,
+        (Dependency::There { .. }, LibrarySource::Path(_) | LibrarySource::Git(_)) => {
+            let message = format!(
+                "{} depends on {LIBRARY_PACKAGE} already, and keeps that dependency: --path and --git are for packages without one",
+                place.package
+            );
+            place.warnings.push(Warning::new("dependency-kept", message));
+        }
+        _ => {}
     }
     Ok(place)
 }

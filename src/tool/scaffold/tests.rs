@@ -48,6 +48,13 @@ fn the_name_under_which_the_library_is_known_is_used() {
     assert_eq!(uses("root/shop/loadtests/one.rs"), "use lt::prelude::*;");
     let entry = "[[bench]]\nname = \"one\"\npath = \"loadtests/one.rs\"\nharness = false\n\n";
     assert_eq!(fixture.read("root/shop/Cargo.toml").replacen(entry, "", 1), before);
+    // A source that is given for it all the same is not taken, which is told.
+    let before = fixture.read("root/shop/Cargo.toml");
+    let created = made(&fixture, "root/shop", "zero", &stand_in(&fixture)).unwrap();
+    let [warning] = &created.warnings[..] else { panic!("{:?}", created.warnings) };
+    assert!(warning.message.starts_with("shop depends on cargo-loadtest already"), "{warning:?}");
+    let entry = entry.replace("one", "zero");
+    assert_eq!(fixture.read("root/shop/Cargo.toml").replacen(&entry, "", 1), before);
 
     // The workspace has an entry for it.
     let created = made(&fixture, "root/plain", "two", &LibrarySource::Usual).unwrap();

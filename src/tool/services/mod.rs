@@ -138,20 +138,31 @@ impl Services {
     }
 }
 
-/// Everything that can be wrong in the configuration is found here, before anything is started.
+/// Finds everything that can be wrong in the configuration of services, without starting any.
+pub(crate) fn check(specs: &[ServiceSpec], placeholders: &Placeholders) -> Result<(), ServiceError> {
+    let mut names = BTreeSet::new();
+    specs.iter().try_for_each(|spec| {
+        check_name(&spec.name)?;
+        if !names.insert(&spec.name) {
+            return Err(ServiceError::DuplicateName { name: spec.name.clone() });
+        }
+        Probe::new(spec, placeholders)?;
+        let placeholder = |source| ServiceError::Placeholder { service: spec.name.clone(), source };
+        let fill_in = |text| placeholders.expand(Some(&spec.name), text).map(drop);
+        spec.texts().try_for_each(fill_in).map_err(placeholder)
+    })
+}
+
+/// What each service is started with; what is wrong in the configuration is found before any is.
 fn plan<'a>(
     specs: &'a [ServiceSpec],
     placeholders: &Placeholders,
     context: &Context,
 ) -> Result<Vec<(&'a ServiceSpec, Start, Probe)>, ServiceError> {
-    let mut names = BTreeSet::new();
+    check(specs, placeholders)?;
     specs
         .iter()
         .map(|spec| {
-            check_name(&spec.name)?;
-            if !names.insert(&spec.name) {
-                return Err(ServiceError::DuplicateName { name: spec.name.clone() });
-            }
             let probe = Probe::new(spec, placeholders)?;
             let placeholder = |source| ServiceError::Placeholder { service: spec.name.clone(), source };
             let start = fill_in(spec, placeholders, context, &probe).map_err(placeholder)?;

@@ -24,9 +24,11 @@ use crate::runtime::scenario::{Current, RunFacts, VuParts};
 use crate::runtime::telemetry::buffer::{self, SpanSource};
 use crate::runtime::telemetry::tracer::{IterationTrace, Tracer, TracerParts, traceparent};
 
+mod aborts;
 mod answering;
 mod arrivals;
 mod batches;
+mod blocking;
 mod cookies;
 mod data;
 mod figures;
@@ -38,6 +40,7 @@ mod sites;
 mod transfers;
 mod uploads;
 mod users;
+mod vus;
 
 struct Outcome {
     stats: RunStats,

@@ -3,6 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use super::*;
+use crate::model::phases::HttpPhase;
 
 #[test]
 fn what_the_end_cuts_off_is_counted_and_its_latency_is_a_lower_bound() {
@@ -36,6 +37,9 @@ fn a_timeout_is_an_error_whose_latency_is_a_lower_bound() {
     let step = outcome.step(StepKind::Request, "GET /delay/{ms}");
     assert_eq!(step.error_types, BTreeMap::from([("timeout".to_owned(), 2)]));
     assert_eq!((step.count, step.errors, step.latency.censored_count()), (2, 2, 2));
+    let waiting = step.phase(HttpPhase::Waiting).percentile(50.0).unwrap();
+    assert!(waiting.at_least && waiting.nanos > 0, "{waiting:?}");
+    assert_eq!(step.phase(HttpPhase::Connecting).complete_count(), 2);
     assert_eq!(outcome.load().checks["it is a timeout"].passes, 2);
     assert_eq!(outcome.load().errors.commonest(), Some("GET /delay/{ms}: no whole response within 50ms"));
 }

@@ -3,9 +3,9 @@
 use std::future::poll_fn;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
+use super::connect::Channel;
 use crate::runtime::http::error::TransportError;
 
 /// Room that a `content-length` alone makes for a body; what comes beyond it grows as it comes.
@@ -39,10 +39,11 @@ impl Body {
     }
 
     /// What comes next of it, which may be empty; `None` at the end. Trailers are passed over.
-    async fn next(&mut self) -> Option<Result<Bytes, TransportError>> {
+    async fn next(&mut self, channel: &mut Channel) -> Option<Result<Bytes, TransportError>> {
         match self {
             Self::Http1(body) => {
-                let frame = body.frame().await?.map_err(TransportError::Body);
+                let Channel::Http1(sender) = channel else { return None };
+                let frame = sender.frame(body).await?.map_err(TransportError::Body);
                 Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
             }
             Self::Http2(body, _) => {
@@ -57,14 +58,14 @@ impl Body {
     }
 
     /// The whole body; where it comes in one piece, without copying it.
-    pub(super) async fn whole(mut self) -> Result<Bytes, TransportError> {
+    pub(super) async fn whole(&mut self, channel: &mut Channel) -> Result<Bytes, TransportError> {
         let expected = self.expected();
         if expected > MOST_BODY {
             return Err(TransportError::TooLarge);
         }
         let mut first = Bytes::new();
         while first.is_empty() {
-            match self.next().await {
+            match self.next(channel).await {
                 Some(data) => first = data?,
                 None => return Ok(first),
             }
@@ -74,7 +75,7 @@ impl Body {
         }
         let mut whole = BytesMut::with_capacity(expected.min(MOST_RESERVED) as usize);
         whole.extend_from_slice(&first);
-        while let Some(data) = self.next().await {
+        while let Some(data) = self.next(channel).await {
             let more = data?;
             if (whole.len() + more.len()) as u64 > MOST_BODY {
                 return Err(TransportError::TooLarge);
@@ -85,9 +86,9 @@ impl Body {
     }
 
     /// Reads the body to its end and keeps nothing of it; how long it was.
-    pub(super) async fn discarded(mut self) -> Result<u64, TransportError> {
+    pub(super) async fn discarded(&mut self, channel: &mut Channel) -> Result<u64, TransportError> {
         let mut length = 0;
-        while let Some(data) = self.next().await {
+        while let Some(data) = self.next(channel).await {
             length += data?.len() as u64;
         }
         Ok(length)

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use hyper::client::conn::http1;
@@ -16,15 +15,17 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
+use super::driven::Driven;
 use super::http2;
 use super::progress::Progress;
 use super::tls;
 use super::wire::{Marks, Wire};
 use crate::model::http::{HttpSettings, HttpVersion, is_generators_own};
+use crate::model::phases::HttpPhase;
 use crate::runtime::http::error::TransportError;
-use crate::sys::clock;
 
-/// A connection's near end; the far end is a task on this thread's runtime, which ends with it.
+/// A connection's near end. Of HTTP/1, the far end is driven by whoever waits for something on it; of HTTP/2, it is a task
+/// on this thread's runtime, which ends with it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) channel: Channel,
@@ -83,6 +84,29 @@ impl Connector {
         given.map_or(1, |source| u64::try_from(source.count()).unwrap_or(u64::MAX))
     }
 
+    /// Tells another client what it can be told: nothing of TLS, nor of HTTP/2, which are features of its own.
+    pub(in crate::runtime::http) fn apply_to(
+        &self,
+        client: reqwest::ClientBuilder,
+        user: u64,
+    ) -> reqwest::ClientBuilder {
+        let mut client = client.local_address(self.source(user.saturating_sub(1)));
+        if self.version() == HttpVersion::Http1 {
+            client = client.http1_only();
+        }
+        if !self.keeps_connections() {
+            client = client.pool_max_idle_per_host(0);
+        }
+        if let Some(at_most) = self.settings.connect_timeout {
+            client = client.connect_timeout(at_most);
+        }
+        #[cfg(unix)]
+        if let Some(path) = &self.settings.unix_socket {
+            client = client.unix_socket(path.clone());
+        }
+        client
+    }
+
     fn version(&self) -> HttpVersion {
         self.settings.version.unwrap_or_default()
     }
@@ -109,55 +133,52 @@ impl Connector {
         source: Option<IpAddr>,
         progress: &mut Progress,
     ) -> Result<Connection, TransportError> {
-        let mut laps = Laps::begin();
         #[cfg(unix)]
         if let Some(path) = &self.settings.unix_socket {
+            progress.enter(HttpPhase::Connecting);
             let stream = tokio::net::UnixStream::connect(path)
                 .await
                 .map_err(|source| TransportError::Connect { address: path.display().to_string(), source })?;
-            let connecting = laps.lap();
-            return self.speak(stream, url, [Duration::ZERO, connecting], laps, progress).await;
+            return self.speak(stream, url, progress).await;
         }
-        let (addresses, is_looked_up) = self.addresses(url).await?;
-        let dns = if is_looked_up { laps.lap() } else { Duration::ZERO };
+        let addresses = self.addresses(url, progress).await?;
+        progress.enter(HttpPhase::Connecting);
         let stream = dial(url, &addresses, source).await?;
-        let connecting = laps.lap();
-        self.speak(stream, url, [dns, connecting], laps, progress).await
+        self.speak(stream, url, progress).await
     }
 
-    /// The addresses of the host, and whether they had to be looked up.
-    async fn addresses(&self, url: &Url) -> Result<(Vec<SocketAddr>, bool), TransportError> {
+    /// The addresses of the host, looked up where they are not known.
+    async fn addresses(&self, url: &Url, progress: &mut Progress) -> Result<Vec<SocketAddr>, TransportError> {
         let port = url.port_or_known_default().unwrap_or_default();
         let host = url.host_str().unwrap_or_default();
         if let Some(given) = self.settings.resolve.iter().find(|given| given.fits(host, port)) {
             let addresses = given.addresses().iter().map(|address| (*address, port).into());
-            return Ok((addresses.collect(), false));
+            return Ok(addresses.collect());
         }
         match url.host() {
-            Some(Host::Ipv4(address)) => Ok((vec![(address, port).into()], false)),
-            Some(Host::Ipv6(address)) => Ok((vec![(address, port).into()], false)),
-            _ => match lookup_host((host, port)).await {
-                Ok(addresses) => Ok((addresses.collect(), true)),
-                Err(source) => Err(TransportError::Dns { host: host.to_owned(), source }),
-            },
+            Some(Host::Ipv4(address)) => Ok(vec![(address, port).into()]),
+            Some(Host::Ipv6(address)) => Ok(vec![(address, port).into()]),
+            _ => {
+                progress.enter(HttpPhase::Dns);
+                let addresses = lookup_host((host, port)).await;
+                let failed = |source| TransportError::Dns { host: host.to_owned(), source };
+                addresses.map(Iterator::collect).map_err(failed)
+            }
         }
     }
 
-    /// Agrees with the server on TLS and a version of HTTP. `before` is how long DNS and connecting took.
+    /// Agrees with the server on TLS and a version of HTTP.
     async fn speak(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         url: &Url,
-        before: [Duration; 2],
-        mut laps: Laps,
         progress: &mut Progress,
     ) -> Result<Connection, TransportError> {
         let authority = &url[url::Position::BeforeHost..url::Position::AfterPort];
         let authority = HeaderValue::from_str(authority).map_err(|_| TransportError::Unsendable)?;
-        let mut tls = Duration::ZERO;
         let channel = if url.scheme() == "https" {
+            progress.enter(HttpPhase::Tls);
             let stream = self.secure(url, stream).await?;
-            tls = laps.lap();
             let is_agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             if self.speaks_http2(is_agreed) { http2_over(stream).await? } else { http1_over(stream).await? }
         } else if self.speaks_http2(false) {
@@ -165,8 +186,7 @@ impl Connector {
         } else {
             http1_over(stream).await?
         };
-        progress.connected(before[0], before[1], tls);
-        progress.hand(laps.last);
+        progress.hand();
         Ok(Connection { channel, authority })
     }
 
@@ -195,24 +215,6 @@ impl Connector {
                 .map_err(|error| refused(io::Error::other(error)))?,
         };
         TlsConnector::from(config.clone()).connect(name, stream).await.map_err(refused)
-    }
-}
-
-/// Tells the time between one call and the next.
-struct Laps {
-    last: Instant,
-}
-
-impl Laps {
-    fn begin() -> Self {
-        Self { last: clock::now() }
-    }
-
-    fn lap(&mut self) -> Duration {
-        let now = clock::now();
-        let lap = now.saturating_duration_since(self.last);
-        self.last = now;
-        lap
     }
 }
 
@@ -277,11 +279,7 @@ async fn http1_over(
     let marks = Marks::new();
     let stream = TokioIo::new(Wire::new(stream, marks.clone()));
     let (sender, connection) = http1::handshake(stream).await.map_err(TransportError::Exchange)?;
-    tokio::spawn(async move {
-        // Whoever waits for a response is told the error too.
-        let _ = connection.await;
-    });
-    Ok(Channel::Http1(super::http1::Sender::new(sender, marks)))
+    Ok(Channel::Http1(super::http1::Sender::new(sender, Driven::new(connection), marks)))
 }
 
 async fn http2_over(

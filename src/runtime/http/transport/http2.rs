@@ -72,13 +72,16 @@ impl Sender {
         let mut has_waited = false;
         let opened = poll_fn(|cx| {
             let opened = self.requests.poll_ready(cx);
-            has_waited |= opened.is_pending();
+            if opened.is_pending() && !has_waited {
+                has_waited = true;
+                progress.block();
+            }
             opened
         })
         .await;
         if has_waited {
             opened.map_err(unopened)?;
-            progress.hand(clock::now());
+            progress.hand();
         }
         let (mut response, mut sending) = (pin!(response), pin!(send(stream, body)));
         let mut sent = None;

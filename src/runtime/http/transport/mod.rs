@@ -2,6 +2,7 @@
 
 mod body;
 mod connect;
+mod driven;
 mod http1;
 mod http2;
 mod payload;
@@ -26,7 +27,6 @@ use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
 use super::error::TransportError;
-use crate::sys::clock;
 use body::Body;
 use connect::{Channel, Connection};
 use pool::Pool;
@@ -35,7 +35,7 @@ pub(super) use body::MOST_BODY;
 pub(super) use connect::Connector;
 pub(super) use payload::Payload;
 pub(super) use progress::Progress;
-pub(super) use tls::TlsConfigs;
+pub(super) use tls::{TlsConfigs, usual as usual_tls};
 
 /// What requests call themselves.
 pub(super) const AGENT: &str = concat!("cargo-loadtest/", env!("CARGO_PKG_VERSION"));
@@ -117,10 +117,14 @@ impl Transport {
                 Channel::Http1(sender) => {
                     sender.exchange(request, progress).await.map(|response| response.map(Body::Http1))
                 }
-                Channel::Http2(sender) => sender.exchange(request, progress).await.map(|response| {
-                    let announced = announced(response.headers());
-                    response.map(|body| Body::Http2(body, announced))
-                }),
+                Channel::Http2(sender) => {
+                    // Boxed, because it is large: every request over HTTP/1 would carry its room.
+                    let answer = Box::pin(sender.exchange(request, progress)).await;
+                    answer.map(|response| {
+                        let announced = announced(response.headers());
+                        response.map(|body| Body::Http2(body, announced))
+                    })
+                }
             };
             let failed = match attempt {
                 Ok(response) => return self.receive(outgoing, connection, response).await,
@@ -157,7 +161,7 @@ impl Transport {
         if turn.is_some()
             && let Some(connection) = self.kept(url, is_first).await
         {
-            progress.hand(clock::now());
+            progress.hand();
             return Ok((connection, true));
         }
         // Boxed, because it is large and rare: every request would carry its room.
@@ -183,25 +187,27 @@ impl Transport {
         None
     }
 
-    async fn receive(
+    /// Not an `async fn`, whose future would have room for the response twice: whole, and in its parts.
+    fn receive(
         &self,
         outgoing: &Outgoing,
-        connection: Connection,
+        mut connection: Connection,
         response: http::Response<Body>,
-    ) -> Result<Received, TransportError> {
-        let (head, body) = response.into_parts();
-        let (body, body_bytes) = if outgoing.discard {
-            (Bytes::new(), body.discarded().await?)
-        } else {
-            let body = body.whole().await?;
-            let length = body.len() as u64;
-            (body, length)
-        };
-        if self.connector.keeps_connections() {
-            self.pool.put(&outgoing.url, connection);
+    ) -> impl Future<Output = Result<Received, TransportError>> {
+        let (http::response::Parts { status, version, headers, .. }, mut body) = response.into_parts();
+        async move {
+            let (body, body_bytes) = if outgoing.discard {
+                (Bytes::new(), body.discarded(&mut connection.channel).await?)
+            } else {
+                let body = body.whole(&mut connection.channel).await?;
+                let length = body.len() as u64;
+                (body, length)
+            };
+            if self.connector.keeps_connections() {
+                self.pool.put(&outgoing.url, connection);
+            }
+            Ok(Received { status, version, headers, body, body_bytes })
         }
-        let (status, version) = (head.status, head.version);
-        Ok(Received { status, version, headers: head.headers, body, body_bytes })
     }
 }
 

@@ -8,9 +8,14 @@ use std::vec;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body, or what is left of it. No piece is empty. Without a `rest`, which is usual, nothing is allocated.
+/// A body, or what is left of it. No piece is empty.
+///
+/// As small as can be: most requests have none, and hyper keeps room for 32 requests for each connection.
 #[derive(Debug, Clone, Default)]
-pub(in crate::runtime::http) struct Payload {
+pub(in crate::runtime::http) struct Payload(Option<Box<Pieces>>);
+
+#[derive(Debug, Clone)]
+struct Pieces {
     first: Bytes,
     rest: vec::IntoIter<Bytes>,
 }
@@ -19,27 +24,36 @@ impl Payload {
     pub(in crate::runtime::http) fn of_pieces(mut pieces: Vec<Bytes>) -> Self {
         pieces.retain(|piece| !piece.is_empty());
         let mut rest = pieces.into_iter();
-        Self { first: rest.next().unwrap_or_default(), rest }
+        Self(rest.next().map(|first| Box::new(Pieces { first, rest })))
     }
 
     pub(in crate::runtime::http) fn len(&self) -> usize {
-        self.first.len() + self.rest.as_slice().iter().map(Bytes::len).sum::<usize>()
+        let Some(pieces) = &self.0 else { return 0 };
+        pieces.first.len() + pieces.rest.as_slice().iter().map(Bytes::len).sum::<usize>()
     }
 
     pub(in crate::runtime::http) fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.0.is_none()
     }
 
     /// Takes the next piece out.
     pub(super) fn next(&mut self) -> Option<Bytes> {
-        let next = std::mem::replace(&mut self.first, self.rest.next().unwrap_or_default());
-        (!next.is_empty()).then_some(next)
+        let mut pieces = self.0.take()?;
+        match pieces.rest.next() {
+            None => Some(pieces.first),
+            Some(next) => {
+                let first = std::mem::replace(&mut pieces.first, next);
+                self.0 = Some(pieces);
+                Some(first)
+            }
+        }
     }
 }
 
 impl<B: Into<Bytes>> From<B> for Payload {
     fn from(whole: B) -> Self {
-        Self { first: whole.into(), rest: vec::IntoIter::default() }
+        let first = whole.into();
+        Self((!first.is_empty()).then(|| Box::new(Pieces { first, rest: vec::IntoIter::default() })))
     }
 }
 

@@ -7,24 +7,29 @@ use super::wire::Marks;
 use crate::model::phases::{HttpPhase, PhaseTimes};
 use crate::sys::clock;
 
-/// When the request was given to the connection that it is on.
+/// Where a request is.
 #[derive(Debug, Clone, Copy, Default)]
-enum Handed {
-    /// It has none yet, or none any more.
+enum Stage {
+    /// It has no connection yet, or none any more, and nothing is done about it.
     #[default]
-    NotYet,
-    /// When it began: the connection was there and had room.
-    AtOnce,
-    At(Instant),
+    Blocked,
+    /// A connection is made for it, and has been in this phase since then.
+    Connecting(HttpPhase, Instant),
+    /// It was given to its connection when it began: that was there and had room.
+    HandedAtOnce,
+    /// It was given to its connection then.
+    Handed(Instant),
 }
+
+/// The phases of making a connection.
+const OF_CONNECTING: [HttpPhase; 3] = [HttpPhase::Dns, HttpPhase::Connecting, HttpPhase::Tls];
 
 /// How far one request has come. The clock is read at the ends of phases that happen, and for those alone.
 #[derive(Debug, Default)]
 pub(in crate::runtime::http) struct Progress {
-    dns: Duration,
-    connecting: Duration,
-    tls: Duration,
-    handed: Handed,
+    stage: Stage,
+    /// What the phases of making a connection took, as far as they are over, in all attempts.
+    connecting: [Duration; OF_CONNECTING.len()],
     sent: Option<Instant>,
     answered: Option<Instant>,
     /// What its connection notes of it, while it is under way there.
@@ -33,21 +38,43 @@ pub(in crate::runtime::http) struct Progress {
 }
 
 impl Progress {
+    /// Making a connection comes to this phase. What is left of it by an error or for want of time ended there.
+    pub(super) fn enter(&mut self, phase: HttpPhase) {
+        let now = clock::now();
+        self.leave(now);
+        self.stage = Stage::Connecting(phase, now);
+    }
+
+    fn leave(&mut self, at: Instant) {
+        self.connecting = self.connecting_until(at);
+    }
+
+    /// What making connections took up to then.
+    fn connecting_until(&self, at: Instant) -> [Duration; OF_CONNECTING.len()] {
+        let mut times = self.connecting;
+        if let Stage::Connecting(current, since) = self.stage {
+            for (time, _) in times.iter_mut().zip(OF_CONNECTING).filter(|(_, phase)| *phase == current) {
+                *time += at.saturating_duration_since(since);
+            }
+        }
+        times
+    }
+
     /// The request has a connection that was kept, and no time has passed but for attempts before.
     pub(super) fn hand_at_once(&mut self) {
-        self.handed = if self.retries == 0 { Handed::AtOnce } else { Handed::At(clock::now()) };
+        self.stage = if self.retries == 0 { Stage::HandedAtOnce } else { Stage::Handed(clock::now()) };
     }
 
-    /// The request was given to its connection at `at`.
-    pub(super) fn hand(&mut self, at: Instant) {
-        self.handed = Handed::At(at);
+    /// The request is given to its connection.
+    pub(super) fn hand(&mut self) {
+        let now = clock::now();
+        self.leave(now);
+        self.stage = Stage::Handed(now);
     }
 
-    /// Adds to the phases before the request is sent, over all attempts.
-    pub(super) fn connected(&mut self, dns: Duration, connecting: Duration, tls: Duration) {
-        self.dns += dns;
-        self.connecting += connecting;
-        self.tls += tls;
+    /// There is no room on its connection: it waits to be given to it.
+    pub(super) fn block(&mut self) {
+        self.stage = Stage::Blocked;
     }
 
     /// The request goes onto a connection that notes in `marks` how far it is.
@@ -70,13 +97,13 @@ impl Progress {
     /// What was sent has to be sent again, on another connection.
     pub(super) fn retry(&mut self) {
         self.retries += 1;
-        self.handed = Handed::NotYet;
+        self.stage = Stage::Blocked;
         (self.sent, self.answered, self.marks) = (None, None, None);
     }
 
     /// Whether the request was given to a connection, this time or before.
     pub(in crate::runtime::http) fn was_handed(&self) -> bool {
-        self.retries > 0 || !matches!(self.handed, Handed::NotYet)
+        self.retries > 0 || matches!(self.stage, Stage::HandedAtOnce | Stage::Handed(_))
     }
 
     /// How often the request was sent again.
@@ -86,22 +113,28 @@ impl Progress {
 
     /// The phases of a request that began at `began` and ended at `ended`. They add up to the time between.
     pub(in crate::runtime::http) fn phases(&self, began: Instant, ended: Instant) -> PhaseTimes {
-        let handed = match self.handed {
-            Handed::AtOnce => began,
-            Handed::At(at) => at.clamp(began, ended),
-            Handed::NotYet => ended,
+        let handed = match self.stage {
+            Stage::HandedAtOnce => began,
+            Stage::Handed(at) => at.clamp(began, ended),
+            Stage::Blocked | Stage::Connecting(..) => ended,
+        };
+        let marks = self.marks.as_ref();
+        let answered = self.answered.or_else(|| marks?.answered());
+        let sent = self.sent.or_else(|| marks?.sent());
+        let mut times = PhaseTimes::default();
+        times.last = match (self.stage, sent, answered) {
+            (Stage::Blocked, ..) => HttpPhase::Blocked,
+            (Stage::Connecting(phase, _), ..) => phase,
+            (_, _, Some(_)) => HttpPhase::Receiving,
+            (_, Some(_), None) => HttpPhase::Waiting,
+            (_, None, None) => HttpPhase::Sending,
         };
         // Where one was not seen, the one after it stands for it.
-        let marks = self.marks.as_ref();
-        let answered = self.answered.or_else(|| marks?.answered()).unwrap_or(ended).clamp(handed, ended);
-        let sent = self.sent.or_else(|| marks?.sent()).unwrap_or(answered).clamp(handed, answered);
-        let mut times = PhaseTimes::default();
+        let answered = answered.unwrap_or(ended).clamp(handed, ended);
+        let sent = sent.unwrap_or(answered).clamp(handed, answered);
         // What is left of the time before the request had its connection.
         let mut left = handed.saturating_duration_since(began);
-        for (phase, time) in
-            [(HttpPhase::Dns, self.dns), (HttpPhase::Connecting, self.connecting), (HttpPhase::Tls, self.tls)]
-        {
-            // Cut off while it connects, it has no such phase yet.
+        for (phase, time) in OF_CONNECTING.into_iter().zip(self.connecting_until(ended)) {
             times.set(phase, time.min(left));
             left = left.saturating_sub(time);
         }
@@ -128,9 +161,9 @@ mod tests {
             let at = |n: u64| began + Duration::from_millis(n);
             let ms = Duration::from_millis;
             let mut progress = Progress::default();
-            progress.connected(ms(millis[0]), ms(millis[1]), ms(millis[2]));
+            progress.connecting = [ms(millis[0]), ms(millis[1]), ms(millis[2])];
             if order > 0 {
-                progress.hand(at(millis[..4].iter().sum()));
+                progress.stage = Stage::Handed(at(millis[..4].iter().sum()));
             }
             if order > 1 {
                 let sent = millis[..5].iter().sum();

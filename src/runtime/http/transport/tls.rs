@@ -12,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::model::http::{HttpSettings, HttpVersion};
-use crate::sys::file;
+use crate::sys::{env, file};
 
 /// The configurations of a run's scenarios beside the usual ones: one for each set of options.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Options {
         let builder = if self.is_insecure {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         } else if self.ca_files.is_empty() {
-            builder.with_platform_verifier().map_err(|error| error.to_string())?
+            builder.with_platform_verifier().map_err(|error| untrusting(&error, env::var))?
         } else {
             builder.with_root_certificates(roots(&self.ca_files)?)
         };
@@ -92,12 +92,30 @@ impl TlsConfigs {
     }
 }
 
-/// The configuration that trusts what the platform trusts.
-pub(super) fn usual(version: HttpVersion) -> Result<&'static Arc<ClientConfig>, String> {
+/// The configuration that trusts what the platform trusts; made when it is first asked for.
+pub(in crate::runtime::http) fn usual(version: HttpVersion) -> Result<&'static Arc<ClientConfig>, String> {
     static CONFIGS: [OnceLock<Result<Arc<ClientConfig>, String>>; 3] = [const { OnceLock::new() }; 3];
     let options = Options::of(&HttpSettings { version: Some(version), ..HttpSettings::default() });
     let made = CONFIGS[version as usize].get_or_init(|| options.config().map(Arc::new));
     made.as_ref().map_err(Clone::clone)
+}
+
+/// Why there is nothing to trust. What variables name, OpenSSL's, stands in for the places that the system has.
+fn untrusting(error: &rustls::Error, variable: impl Fn(&str) -> Option<String>) -> String {
+    let file = variable("SSL_CERT_FILE").map(|path| match certificates("SSL_CERT_FILE", Path::new(&path)) {
+        Ok(_) => format!("SSL_CERT_FILE: {path}: no certificate there can be used"),
+        Err(why) => why,
+    });
+    let folder =
+        variable("SSL_CERT_DIR").map(|path| format!("SSL_CERT_DIR: {path}: no certificate in PEM there"));
+    let mut why: Vec<String> = file.into_iter().chain(folder).collect();
+    if why.is_empty() {
+        why.push(format!("{error}; install them (the package ca-certificates)"));
+    }
+    format!(
+        "this system has no certificates to trust: {}; other ones can be named by ca-files (--ca-file)",
+        why.join(", ")
+    )
 }
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
@@ -176,5 +194,32 @@ impl ServerCertVerifier for Anybody {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_trusted_is_told_by_the_name_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.pem");
+        std::fs::write(&empty, "nothing of the kind").unwrap();
+        let whole = folder.path().join("whole.pem");
+        std::fs::write(&whole, "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n").unwrap();
+        let absent = folder.path().join("absent.pem");
+        for (file, dir, words) in [
+            (Some(&absent), None, vec!["SSL_CERT_FILE: cannot read", "absent.pem", "--ca-file"]),
+            (Some(&empty), Some("/none"), vec!["empty.pem: no certificate in PEM", "SSL_CERT_DIR: /none"]),
+            (Some(&whole), None, vec!["whole.pem: no certificate there can be used"]),
+            (None, None, vec!["none there", "ca-certificates"]),
+        ] {
+            let said = untrusting(&rustls::Error::General("none there".into()), |name| match name {
+                "SSL_CERT_FILE" => file.map(|path| path.display().to_string()),
+                _ => dir.map(str::to_owned),
+            });
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
     }
 }

@@ -91,10 +91,10 @@ impl<S> Wire<S> {
         if matches!(written, Poll::Ready(Ok(1..))) {
             self.is_dirty = true;
             self.marks.touched.store(true, Ordering::Relaxed);
-            if !self.marks.has_answer() {
-                // More was to be sent than had been flushed before.
-                self.marks.sent.store(0, Ordering::Relaxed);
-            }
+        }
+        if matches!(written, Poll::Ready(Ok(1..)) | Poll::Pending) && !self.marks.has_answer() {
+            // More is to be sent than had been flushed before.
+            self.marks.sent.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -38,17 +38,10 @@ fn go_away(last: u32, code: u32) -> Vec<u8> {
 
 /// Speaks just enough HTTP/2 to react to requests; tells which streams came on which connection.
 async fn scripted(script: Script) -> (SocketAddr, Arc<Mutex<Vec<(usize, u32)>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
-    tokio::spawn(async move {
-        for connection in 0.. {
-            let (stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(react(stream, connection, script, noted.clone()));
-        }
-    });
-    (address, seen)
+    let react = move |stream, connection| react(stream, connection, script, noted.clone());
+    (each_connection(react).await.0, seen)
 }
 
 async fn react(
@@ -182,32 +175,23 @@ async fn a_connection_that_goes_away_while_idle_is_replaced_and_that_is_no_retry
 }
 
 /// A server of hyper's that answers `DELAY` after a request, with its body, and lets `streams` be at a time.
-async fn limited(streams: u32) -> (SocketAddr, Arc<Mutex<usize>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let accepted = Arc::new(Mutex::new(0));
-    let count = accepted.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            *count.lock().unwrap() += 1;
-            let late = service_fn(async |request: http::Request<Incoming>| {
-                let (head, body) = request.into_parts();
-                let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
-                tokio::time::sleep(DELAY).await;
-                let said = http::Response::builder()
-                    .header("x-host", head.uri.authority().map_or("none", |it| it.as_str()))
-                    .header("x-connection", format!("{:?}", head.headers.get("connection")));
-                Ok::<_, hyper::Error>(said.body(Full::new(body)).unwrap())
-            });
-            let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            server.max_concurrent_streams(streams);
-            tokio::spawn(async move {
-                // A client that goes away is no error here.
-                let _ = server.serve_connection(TokioIo::new(stream), late).await;
-            });
-        }
-    });
-    (address, accepted)
+async fn limited(streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
+    each_connection(move |stream, _| async move {
+        let late = service_fn(async |request: http::Request<Incoming>| {
+            let (head, body) = request.into_parts();
+            let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+            tokio::time::sleep(DELAY).await;
+            let said = http::Response::builder()
+                .header("x-host", head.uri.authority().map_or("none", |it| it.as_str()))
+                .header("x-connection", format!("{:?}", head.headers.get("connection")));
+            Ok::<_, hyper::Error>(said.body(Full::new(body)).unwrap())
+        });
+        let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        server.max_concurrent_streams(streams);
+        // A client that goes away is no error here.
+        let _ = server.serve_connection(TokioIo::new(stream), late).await;
+    })
+    .await
 }
 
 #[tokio::test]
@@ -226,7 +210,13 @@ async fn beyond_as_many_streams_as_the_server_allows_a_request_is_blocked() {
     let blocked = [one.1, other.1].map(|times| times.get(HttpPhase::Blocked));
     assert!(blocked[1] >= shortest, "{blocked:?}");
     assert!(blocked[0] < blocked[1], "{blocked:?}");
-    assert_eq!(*accepted.lock().unwrap(), 1);
+    // The second is cut off before the first one's stream ends.
+    let (mut progress, began) = (Progress::default(), clock::now());
+    let cut = tokio::time::timeout(DELAY / 2, transport.exchange(&outgoing, &mut progress));
+    let (_, cut) = tokio::join!(transport.timed(&outgoing), cut);
+    assert!(cut.is_err() && !progress.was_handed());
+    assert_eq!(progress.phases(began, clock::now()).last, HttpPhase::Blocked);
+    assert_eq!(accepted.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
@@ -239,20 +229,13 @@ async fn requests_beside_each_other_share_the_one_connection_that_is_made() {
     for (ended, times, _) in [ended.0, ended.1, ended.2] {
         assert!(ended.is_ok(), "{times:?}");
     }
-    assert_eq!(*accepted.lock().unwrap(), 1);
+    assert_eq!(accepted.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
 async fn who_waits_for_another_request_to_connect_is_blocked() {
-    let (acceptor, _) = certified(&[b"h2"]);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let outgoing = request_to(Method::GET, &format!("https://{}/", listener.local_addr().unwrap()));
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        tokio::time::sleep(DELAY).await;
-        echo(acceptor.accept(stream).await.unwrap(), true).await;
-    });
+    let (address, _) = slow_to_shake_hands(true, DELAY).await;
+    let outgoing = request_to(Method::GET, &format!("https://{address}/"));
     let transport = connecting(HttpSettings {
         version: Some(HttpVersion::Http2PriorKnowledge),
         insecure: Some(true),
@@ -295,5 +278,5 @@ async fn a_header_that_http2_does_not_have_is_told_without_another_connection() 
     assert_eq!((error.class(), retries), ("protocol", 0));
     assert_eq!(error.to_string(), "the request cannot be sent over HTTP/2");
     assert_eq!(transport.send(&plain).await.unwrap().status, 200);
-    assert_eq!(*accepted.lock().unwrap(), 1);
+    assert_eq!(accepted.load(Ordering::Relaxed), 1);
 }

@@ -1,6 +1,7 @@
 //! Exchanges with servers that answer by script.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,19 +73,32 @@ struct Server {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
+/// Listens, and lets each connection be served, given its number; tells where, and how many came so far.
+async fn each_connection<F>(
+    serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>)
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = accepted.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, count.fetch_add(1, Ordering::Relaxed)));
+        }
+    });
+    (address, accepted)
+}
+
 impl Server {
     async fn start(answer: fn(&Seen) -> Answer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = seen.clone();
-        tokio::spawn(async move {
-            for connection in 0.. {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, connection, answer, noted.clone()));
-            }
-        });
-        Self { address, seen }
+        let serve = move |stream, connection| serve(stream, connection, answer, noted.clone());
+        Self { address: each_connection(serve).await.0, seen }
     }
 
     fn seen(&self) -> Vec<Seen> {
@@ -165,20 +179,31 @@ async fn secure_server(protocols: &[&[u8]]) -> (SocketAddr, Arc<ClientConfig>) {
 }
 
 async fn serve_secure(acceptor: TlsAcceptor) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                if let Ok(stream) = acceptor.accept(stream).await {
-                    let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    echo(stream, second).await;
-                }
-            });
+    let serve = move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                echo(stream, second).await;
+            }
         }
-    });
-    address
+    };
+    each_connection(serve).await.0
+}
+
+/// Where a server takes `delay` for the handshake of its only connection, in HTTP/2 or not; and who trusts it.
+async fn slow_to_shake_hands(second: bool, delay: Duration) -> (SocketAddr, Arc<ClientConfig>) {
+    let (acceptor, trust) = certified(&[if second { &b"h2"[..] } else { b"http/1.1" }]);
+    let serve = move |stream: TcpStream, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            // What the handshake still sends would keep the answer waiting.
+            stream.set_nodelay(true).unwrap();
+            tokio::time::sleep(delay).await;
+            echo(acceptor.accept(stream).await.unwrap(), second).await;
+        }
+    };
+    (each_connection(serve).await.0, trust)
 }
 
 /// Answers with the request's path, in the version that was agreed on.

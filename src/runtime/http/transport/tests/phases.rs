@@ -102,16 +102,8 @@ async fn an_answer_that_comes_before_the_body_is_sent_ends_the_sending() {
 
 #[tokio::test]
 async fn a_slow_handshake_is_tls_and_no_part_of_the_duration() {
-    let (acceptor, trust) = certified(&[b"http/1.1"]);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let outgoing = request_to(Method::GET, &format!("https://{}/slow", listener.local_addr().unwrap()));
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        // What the handshake still sends would keep the answer waiting.
-        stream.set_nodelay(true).unwrap();
-        tokio::time::sleep(DELAY).await;
-        echo(acceptor.accept(stream).await.unwrap(), false).await;
-    });
+    let (address, trust) = slow_to_shake_hands(false, DELAY).await;
+    let outgoing = request_to(Method::GET, &format!("https://{address}/slow"));
     let transport = trusting(trust);
     let (ended, times, _) = transport.timed(&outgoing).await;
     assert_eq!(&*ended.unwrap().body, b"/slow");
@@ -126,7 +118,21 @@ async fn a_request_that_was_never_sent_has_no_duration() {
     let (ended, times, _) =
         Transport::default().timed(&request_to(Method::GET, &format!("http://{unused}/"))).await;
     assert_eq!(ended.unwrap_err().class(), "connect_refused");
-    assert_eq!(times.duration(), Duration::ZERO);
+    assert_eq!((times.duration(), times.last), (Duration::ZERO, HttpPhase::Connecting));
+    assert!(!times.get(HttpPhase::Connecting).is_zero(), "{times:?}");
+}
+
+/// Cuts the request off after a while; what was seen of it.
+async fn cut_off(transport: &Transport, outgoing: &Outgoing) -> PhaseTimes {
+    let (mut progress, began) = (Progress::default(), clock::now());
+    let cut = tokio::time::timeout(DELAY, transport.exchange(outgoing, &mut progress)).await;
+    assert!(cut.is_err());
+    progress.phases(began, clock::now())
+}
+
+#[track_caller]
+fn assert_cut_off_in(phase: HttpPhase, times: &PhaseTimes) {
+    assert_eq!((long(times), times.last), (vec![phase], phase), "{times:?}");
 }
 
 #[tokio::test]
@@ -136,10 +142,70 @@ async fn a_request_that_is_cut_off_once_it_was_sent_has_waited() {
     // The system accepts, and nobody answers.
     for version in [HttpVersion::Http1, HttpVersion::Http2PriorKnowledge] {
         let transport = connecting(HttpSettings { version: Some(version), ..HttpSettings::default() });
-        let (mut progress, began) = (Progress::default(), clock::now());
-        let cut = tokio::time::timeout(DELAY, transport.exchange(&outgoing, &mut progress)).await;
-        let times = progress.phases(began, clock::now());
-        assert!(cut.is_err());
-        assert_eq!(long(&times), [HttpPhase::Waiting], "{version:?} {times:?}");
+        assert_cut_off_in(HttpPhase::Waiting, &cut_off(&transport, &outgoing).await);
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_off_while_its_body_goes_out_or_the_answer_comes_in_is_in_that_phase() {
+    let address = slow_server(Duration::ZERO, Duration::from_secs(60)).await;
+    let outgoing = request_to(Method::GET, &format!("http://{address}/"));
+    assert_cut_off_in(HttpPhase::Receiving, &cut_off(&Transport::default(), &outgoing).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut outgoing = request_to(Method::POST, &format!("http://{}/", listener.local_addr().unwrap()));
+    // In pieces, of which the buffers between hold the first ones.
+    let piece = Bytes::from(vec![b'x'; 64 << 10]);
+    outgoing.body = Payload::of_pieces(vec![piece; 512]);
+    for version in [HttpVersion::Http1, HttpVersion::Http2PriorKnowledge] {
+        let transport = connecting(HttpSettings { version: Some(version), ..HttpSettings::default() });
+        assert_cut_off_in(HttpPhase::Sending, &cut_off(&transport, &outgoing).await);
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_the_server_does_not_take_part_in_is_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let outgoing = request_to(Method::GET, &format!("https://{}/", listener.local_addr().unwrap()));
+    let transport = connecting(HttpSettings { insecure: Some(true), ..HttpSettings::default() });
+    assert_cut_off_in(HttpPhase::Tls, &cut_off(&transport, &outgoing).await);
+    let transport = connecting(HttpSettings {
+        insecure: Some(true),
+        connect_timeout: Some(DELAY),
+        ..HttpSettings::default()
+    });
+    let (ended, times, _) = transport.timed(&outgoing).await;
+    assert_eq!(ended.unwrap_err().class(), "connect_timeout");
+    assert_cut_off_in(HttpPhase::Tls, &times);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connecting_to_a_server_that_does_not_accept_is_connecting() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Once so many wait to be accepted, the system answers nobody any more.
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        match tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await {
+            Ok(stream) => waiting.push(stream.unwrap()),
+            Err(_) => break,
+        }
+    }
+    let outgoing = request_to(Method::GET, &format!("http://{address}/"));
+    assert_cut_off_in(HttpPhase::Connecting, &cut_off(&Transport::default(), &outgoing).await);
+    let transport = connecting(HttpSettings { connect_timeout: Some(DELAY), ..HttpSettings::default() });
+    let (ended, times, _) = transport.timed(&outgoing).await;
+    assert_eq!(ended.unwrap_err().class(), "connect_timeout");
+    assert_cut_off_in(HttpPhase::Connecting, &times);
+}
+
+/// How long a lookup takes is the system's resolver's affair, which no test can stop.
+#[tokio::test]
+async fn a_name_that_has_no_address_ends_in_the_lookup() {
+    let (ended, times, _) =
+        Transport::default().timed(&request_to(Method::GET, "http://nowhere.invalid/")).await;
+    assert_eq!((ended.unwrap_err().class(), times.last), ("dns", HttpPhase::Dns));
+    assert!(!times.get(HttpPhase::Dns).is_zero() && times.get(HttpPhase::Connecting).is_zero(), "{times:?}");
 }

@@ -5,25 +5,21 @@ use super::*;
 /// Answers the first request of a connection, then reads `more` bytes, if any, and closes it. With a connection that is
 /// reset, where what was sent is not all read.
 async fn closing_server(more: usize) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let noted = noted.clone();
-            tokio::spawn(async move {
-                let Some((head, _)) = read_request(&mut stream).await else { return };
-                noted.lock().unwrap().push(head.lines().next().unwrap().to_owned());
-                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
-                let mut half = vec![0; more];
-                if more > 0 && stream.read_exact(&mut half).await.is_ok() {
-                    noted.lock().unwrap().push("half".into());
-                }
-            });
+    let serve = move |mut stream: TcpStream, _| {
+        let noted = noted.clone();
+        async move {
+            let Some((head, _)) = read_request(&mut stream).await else { return };
+            noted.lock().unwrap().push(head.lines().next().unwrap().to_owned());
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            let mut half = vec![0; more];
+            if more > 0 && stream.read_exact(&mut half).await.is_ok() {
+                noted.lock().unwrap().push("half".into());
+            }
         }
-    });
-    (address, seen)
+    };
+    (each_connection(serve).await.0, seen)
 }
 
 #[tokio::test]
@@ -61,22 +57,13 @@ async fn what_may_have_been_received_and_changes_something_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_new_connection_that_is_closed_at_once_is_an_error_whatever_was_asked() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let accepted = Arc::new(Mutex::new(0));
-    let count = accepted.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            *count.lock().unwrap() += 1;
-            drop(stream);
-        }
-    });
+    let (address, accepted) = each_connection(async |stream, _| drop(stream)).await;
     for method in [Method::GET, Method::POST] {
         let (ended, _, retries) =
             Transport::default().timed(&request_to(method, &format!("http://{address}/"))).await;
         assert_eq!((ended.unwrap_err().class(), retries), ("reset", 0));
     }
-    assert_eq!(*accepted.lock().unwrap(), 2);
+    assert_eq!(accepted.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Whether the generator was fit to measure. Pure, so that the tool and a binary that runs alone judge alike.
 
+mod signs;
+
+pub(crate) use signs::{Busy, Signs, Throttled, Throttling, WorkerSigns};
+
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::event::Warning;
-use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS};
+use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS, GENERATOR_MEMORY, GENERATOR_TRUST};
 use super::latency::Latency;
 use super::stats::{DropCause, RunStats, ScenarioStats};
 use super::summarise::BinaryRun;
@@ -17,16 +19,18 @@ struct Limit {
     invalid: f64,
 }
 
-/// CPU of one worker thread, of one core.
+/// CPU of one worker thread in its busiest second, of one core.
 const WORKER_CPU: Limit = Limit { warn: 0.80, invalid: 0.95 };
-/// Time in which the control group of the scenario process was throttled, of the load's time.
+/// Worker threads that did not hand over what they had measured.
+const BLOCKED: Limit = Limit { warn: 0.0, invalid: 0.0 };
+/// Time in which the control group of the scenario process was throttled, of the time in which that was counted.
 const THROTTLED: Limit = Limit { warn: 0.0, invalid: 0.05 };
-/// Connections that failed for want of descriptors or addresses.
+/// Requests that this machine could not send.
 const FAILED_CONNECTIONS: Limit = Limit { warn: 0.0, invalid: 0.0 };
 /// A step of the wall clock against the monotonic one, in seconds.
 const CLOCK_STEP: Limit = Limit { warn: 0.1, invalid: 0.1 };
-/// For how long the process did not run at all, in seconds. A thread on a busy host is tens of milliseconds late.
-const STOPPED: Limit = Limit { warn: 0.5, invalid: 0.5 };
+/// For how long the process did not run, or a thread of it that was due, in seconds. On a busy host tens of milliseconds.
+const NOT_RUN: Limit = Limit { warn: 0.5, invalid: 0.5 };
 /// 99th percentile of the lateness of starts, of the median latency. Open models.
 const LATENESS: Limit = Limit { warn: 0.10, invalid: 0.25 };
 /// No generator starts anything more punctually than this.
@@ -43,7 +47,7 @@ const LOOP_LAG: Limit = Limit { warn: 0.10, invalid: f64::INFINITY };
 const LOOP_LAG_NOISE: Duration = Duration::from_millis(10);
 
 /// Classes of errors that are the generator's own, and what to do about each.
-const OWN_ERRORS: [(&str, &str, &str, &str); 2] = [
+const OWN_ERRORS: [(&str, &str, &str, &str); 4] = [
     (
         GENERATOR_DESCRIPTORS,
         "generator-descriptors",
@@ -56,47 +60,19 @@ const OWN_ERRORS: [(&str, &str, &str, &str); 2] = [
         "the generator had no local address or port left",
         "use more source addresses (--source-ip), let users keep their connections, or widen net.ipv4.ip_local_port_range",
     ),
+    (
+        GENERATOR_MEMORY,
+        "generator-memory",
+        "the generator's system had no memory left for sockets",
+        "raise its limits (net.ipv4.tcp_mem, the container's memory), or use fewer virtual users",
+    ),
+    (
+        GENERATOR_TRUST,
+        "generator-trust",
+        "the generator could read no certificate to trust",
+        "install those of the system (the package ca-certificates), or name others (--ca-file)",
+    ),
 ];
-
-/// What a scenario process saw of itself during the load.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Signs {
-    pub(crate) workers: Vec<WorkerSigns>,
-    /// `None` without a control group that limits CPU time.
-    pub(crate) throttled: Option<Throttled>,
-    /// The largest step of the wall clock against the monotonic one, forwards (or a suspend) positive, in nanoseconds.
-    pub(crate) clock_step_ns: i64,
-    /// The longest time for which the process did not run.
-    pub(crate) stopped: Duration,
-}
-
-/// What was seen of one worker thread of the load.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct WorkerSigns {
-    /// The part of the load's time that it had a CPU, 0 to 1; `None` where the OS does not tell.
-    pub(crate) cpu: Option<f64>,
-    /// How late its loop was to look at a timer, ten times a second.
-    pub(crate) lag: Latency,
-}
-
-/// How often, and for how long in all, a control group was kept from running because it had used up its quota.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Throttled {
-    pub(crate) periods: u64,
-    pub(crate) time: Duration,
-}
-
-impl Throttled {
-    /// What was added since `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            periods: self.periods.saturating_sub(before.periods),
-            time: self.time.saturating_sub(before.time),
-        }
-    }
-}
 
 /// What is to be said of the generator.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -146,15 +122,17 @@ impl Judgement {
 pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
     let (mut judgement, mut lag) = (Judgement::default(), Latency::default());
     for BinaryRun { stats, signs, scenarios, .. } in binaries {
+        blocked(&mut judgement, signs.blocked_workers);
         worker_cpu(&mut judgement, &signs.workers);
-        if let Some(throttled) = signs.throttled {
-            throttling(&mut judgement, throttled, stats.load_time);
+        if let Some(throttled) = signs.throttling {
+            throttling(&mut judgement, throttled);
         }
         for (class, code, what, advice) in OWN_ERRORS {
             own_errors(&mut judgement, errors_of(stats, class), code, what, advice);
         }
         clock_step(&mut judgement, signs.clock_step_ns);
         stopped(&mut judgement, signs.stopped);
+        starved(&mut judgement, signs.starved);
         loop_lag(&mut judgement, &signs.workers, median_latency(stats.load.values()));
         for (name, scenario) in &stats.load {
             lag.merge(&scenario.lag);
@@ -195,8 +173,8 @@ fn dropped_late(judgement: &mut Judgement, name: &str, scenario: &ScenarioStats)
     let share = late as f64 / arrivals.max(1) as f64;
     judgement.add(DROPPED_LATE.level(share), "dropped-late", |consequence| {
         format!(
-            "{late} of {arrivals} arrivals of {name} ({}) did not begin because the generator was stopped or too late, so \
-             that {consequence}; use a lower rate, or a machine for the generator alone.",
+            "{late} of {arrivals} arrivals of {name} ({}) did not begin because the generator did not run when they were due \
+             (stopped, or without a CPU), so that {consequence}; use a lower rate, or a machine for the generator alone.",
             percent(share)
         )
     });
@@ -255,27 +233,46 @@ fn arrivals(scenario: &ScenarioStats) -> u64 {
     scenario.iterations + scenario.interrupted_iterations + scenario.dropped_iterations
 }
 
-fn worker_cpu(judgement: &mut Judgement, workers: &[WorkerSigns]) {
-    let busiest = workers.iter().filter_map(|worker| worker.cpu).fold(0.0, f64::max);
-    judgement.add(WORKER_CPU.level(busiest), "generator-cpu", |consequence| {
+fn blocked(judgement: &mut Judgement, workers: usize) {
+    judgement.add(BLOCKED.level(workers as f64), "worker-blocked", |consequence| {
+        let (threads, they) = if workers == 1 {
+            ("1 worker thread was".to_owned(), "it")
+        } else {
+            (format!("{workers} worker threads were"), "they")
+        };
         format!(
-            "a worker thread of the generator used {} of a core, so that {consequence}; use fewer virtual users, more \
-             worker threads, or a machine for the generator alone.",
-            percent(busiest)
+            "{threads} still blocked in the scenario's code after all iterations were cut off: what {they} measured last is \
+             in no figure, and {consequence}; await what takes time (`vu.sleep` for a pause), and move code that blocks or \
+             computes for long to `tokio::task::spawn_blocking`.",
         )
     });
 }
 
-fn throttling(judgement: &mut Judgement, throttled: Throttled, load_time: Duration) {
-    let share = throttled.time.as_secs_f64() / load_time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let any = if throttled.periods > 0 { Level::Doubtful } else { Level::Fine };
+fn worker_cpu(judgement: &mut Judgement, workers: &[WorkerSigns]) {
+    let all = workers.iter().filter_map(|worker| worker.busiest);
+    let Some(busiest) = all.max_by(|one, other| one.cpu.total_cmp(&other.cpu)) else { return };
+    judgement.add(WORKER_CPU.level(busiest.cpu), "generator-cpu", |consequence| {
+        format!(
+            "a worker thread of the generator used {} of a core for {:.1} s, from {:.0} s of the measured time on (its \
+             busiest second), so that {consequence}; use fewer virtual users, more worker threads, or a machine for the \
+             generator alone.",
+            percent(busiest.cpu),
+            busiest.length.as_secs_f64(),
+            busiest.from.as_secs_f64()
+        )
+    });
+}
+
+fn throttling(judgement: &mut Judgement, Throttling { periods, time, within }: Throttling) {
+    let share = ratio(time, within);
+    let any = if periods > 0 { Level::Doubtful } else { Level::Fine };
     let level = THROTTLED.level(share).max(any);
     judgement.add(level, "cgroup-throttled", |consequence| {
         format!(
             "the generator's control group had used up its CPU quota {} and was kept waiting for {:.2} s ({} of the \
              load), so that {consequence}; raise its quota (`cpu.max`, or the container's CPU limit).",
-            times(throttled.periods),
-            throttled.time.as_secs_f64(),
+            times(periods),
+            time.as_secs_f64(),
             percent(share)
         )
     });
@@ -301,10 +298,20 @@ fn clock_step(judgement: &mut Judgement, nanos: i64) {
 }
 
 fn stopped(judgement: &mut Judgement, longest: Duration) {
-    judgement.add(STOPPED.level(longest.as_secs_f64()), "generator-stopped", |consequence| {
+    judgement.add(NOT_RUN.level(longest.as_secs_f64()), "generator-stopped", |consequence| {
         format!(
-            "the scenario process did not run for {:.1} s during the load (a stop signal, a paused container or virtual \
-             machine, or no CPU to be had): {consequence}.",
+            "the scenario process did not run for {:.1} s during the load (a stop signal, a pause of its container or \
+             virtual machine, or no CPU that it could be seen to wait for): {consequence}.",
+            longest.as_secs_f64()
+        )
+    });
+}
+
+fn starved(judgement: &mut Judgement, longest: Duration) {
+    judgement.add(NOT_RUN.level(longest.as_secs_f64()), "generator-starved", |consequence| {
+        format!(
+            "a thread of the scenario process waited {:.1} s for a CPU during the load, so that {consequence}; use a lower \
+             load, or a machine for the generator alone.",
             longest.as_secs_f64()
         )
     });
@@ -363,6 +370,7 @@ fn times(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::http::is_generators_own;
     use crate::model::load::LoadModel;
     use crate::model::sample;
     use crate::model::stats::{StepKey, StepKind, StepStats};
@@ -410,10 +418,26 @@ mod tests {
     #[test]
     fn the_busiest_worker_thread_decides() {
         for (cpu, want) in [(0.8, Fine), (0.81, Doubtful), (0.95, Doubtful), (0.96, Invalid)] {
-            let worker = |cpu| WorkerSigns { cpu, ..WorkerSigns::default() };
+            let busy = |cpu| Busy { cpu, from: Duration::from_secs(12), length: Duration::from_millis(1040) };
+            let worker = |cpu: Option<f64>| WorkerSigns { busiest: cpu.map(busy), ..WorkerSigns::default() };
             let workers = vec![worker(Some(0.1)), worker(Some(cpu)), worker(None)];
             let judgement = judged(&Signs { workers, ..Signs::default() });
             assert_eq!(level(&judgement, "generator-cpu"), want, "{cpu}");
+            if let Some(warning) = judgement.warnings.first() {
+                let words = "of a core for 1.0 s, from 12 s of the measured time on (its busiest second)";
+                assert!(warning.message.contains(words), "{warning:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_thread_that_is_blocked_invalidates() {
+        for (blocked_workers, words) in [(1, "1 worker thread was still"), (2, "2 worker threads were still")]
+        {
+            let judgement = judged(&Signs { blocked_workers, ..Signs::default() });
+            assert_eq!(level(&judgement, "worker-blocked"), Invalid);
+            let said = &judgement.warnings[0].message;
+            assert!(said.starts_with(words) && said.contains("spawn_blocking"), "{said}");
         }
     }
 
@@ -422,27 +446,32 @@ mod tests {
         for (periods, millis, want) in
             [(0, 0, Fine), (1, 0, Doubtful), (1, 1, Doubtful), (70, 6000, Doubtful), (70, 6001, Invalid)]
         {
-            let throttled = Some(Throttled { periods, time: Duration::from_millis(millis) });
-            let judgement = judged(&Signs { throttled, ..Signs::default() });
-            assert_eq!(level(&judgement, "cgroup-throttled"), want, "{periods} {millis}");
+            // Of the time in which it was counted, however long the load was measured: 120 s.
+            for of in [1, 10] {
+                let time = Duration::from_millis(millis) / of;
+                let throttling = Some(Throttling { periods, time, within: Duration::from_secs(120) / of });
+                let judgement = judged(&Signs { throttling, ..Signs::default() });
+                assert_eq!(level(&judgement, "cgroup-throttled"), want, "{periods} {millis} {of}");
+            }
         }
-        let throttled = Some(Throttled { periods: 1, time: Duration::from_millis(120) });
-        let judgement = judged(&Signs { throttled, ..Signs::default() });
+        let (time, within) = (Duration::from_millis(120), Duration::from_secs(120));
+        let throttling = Some(Throttling { periods: 1, time, within });
+        let judgement = judged(&Signs { throttling, ..Signs::default() });
         let said = &judgement.warnings[0].message;
         assert!(said.contains("quota once and was kept waiting for 0.12 s (0.1% of the load)"), "{said}");
     }
 
     #[test]
-    fn one_connection_that_failed_for_want_of_a_descriptor_or_an_address_is_too_many() {
-        for (class, code) in
-            [("generator_descriptors", "generator-descriptors"), ("generator_address", "generator-address")]
-        {
+    fn one_request_that_the_generator_could_not_send_is_too_many() {
+        for class in ["generator_descriptors", "generator_address", "generator_memory", "generator_trust"] {
+            assert!(is_generators_own(class));
+            let code = class.replace('_', "-");
             let judgement = judged_with(&Signs::default(), |step| {
                 step.error_types.insert(class.to_owned(), 1);
             });
-            assert_eq!(level(&judgement, code), Invalid);
+            assert_eq!(level(&judgement, &code), Invalid);
             let said = &judgement.warnings[0].message;
-            assert!(said.starts_with("3 requests failed because the generator had no"), "{said}");
+            assert!(said.starts_with("3 requests failed because the generator"), "{said}");
         }
         let others = judged_with(&Signs::default(), |step| {
             step.error_types.insert("connect_refused".to_owned(), 7);
@@ -463,6 +492,8 @@ mod tests {
         for (millis, want) in [(500, Fine), (501, Invalid)] {
             let judgement = judged(&Signs { stopped: Duration::from_millis(millis), ..Signs::default() });
             assert_eq!(level(&judgement, "generator-stopped"), want, "{millis}");
+            let judgement = judged(&Signs { starved: Duration::from_millis(millis), ..Signs::default() });
+            assert_eq!(level(&judgement, "generator-starved"), want, "{millis}");
         }
     }
 
@@ -473,7 +504,7 @@ mod tests {
         let requests = sample::stats().load[sample::SCENARIO].requests();
         let median = requests.latency.percentile(50.0).unwrap().nanos / 1_000_000;
         assert!(median > 100, "beyond what is noise in any case: {median} ms");
-        let worker = |lag| WorkerSigns { cpu: None, lag };
+        let worker = |lag| WorkerSigns { busiest: None, lag };
         for (late, want) in [(median / 10 - 1, Fine), (median / 10 + 2, Doubtful), (median, Doubtful)] {
             let workers = vec![worker(lag(&[1, 2, 1])), worker(lag(&[1, late]))];
             let judgement = judged(&Signs { workers, ..Signs::default() });
@@ -494,7 +525,7 @@ mod tests {
         stats.load.insert(sample::SCENARIO.to_owned(), fast);
         for (late, want) in [(10, Fine), (11, Doubtful)] {
             let signs =
-                Signs { workers: vec![WorkerSigns { cpu: None, lag: lag(&[late]) }], ..Signs::default() };
+                Signs { workers: vec![WorkerSigns { busiest: None, lag: lag(&[late]) }], ..Signs::default() };
             let judgement =
                 judge(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &signs }]);
             assert_eq!(level(&judgement, "generator-loop"), want, "{late}");
