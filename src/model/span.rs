@@ -28,8 +28,8 @@ pub(crate) struct Span {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) error: bool,
-    /// Set on the spans that the scenario process made.
-    pub(crate) load: Option<LoadSpan>,
+    /// Set on the spans that the scenario process made; shared, as most of them say the same.
+    pub(crate) load: Option<Arc<LoadSpan>>,
 }
 
 /// What the scenario process says of its own spans, in `loadtest.*` attributes.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::attribute::rank;
-use super::reduce::RequestPath;
 use crate::model::id::TraceId;
+use crate::model::span::{LoadRole, Span};
 use crate::model::stats::StepKind;
 
 /// What a stored trace is an example of.
@@ -21,14 +21,49 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn of(path: &RequestPath) -> Self {
-        Self {
-            scenario: path.scenario.clone(),
-            kind: path.kind,
-            step: path.step.clone(),
-            minute: path.start_ns / 60_000_000_000,
-            band: (path.duration_ns / 1000).checked_ilog2().unwrap_or(0),
+    /// What `span` is an example of, if it is a request or a timed step.
+    pub(crate) fn of(span: &Span) -> Option<Self> {
+        let load = span.load.as_ref()?;
+        let LoadRole::Step { kind, name } = &load.role else { return None };
+        Some(Self {
+            scenario: load.scenario.clone(),
+            kind: *kind,
+            step: name.clone(),
+            minute: span.start_ns / 60_000_000_000,
+            band: (span.end_ns.saturating_sub(span.start_ns) / 1000).checked_ilog2().unwrap_or(0),
+        })
+    }
+}
+
+/// Whole traces held of each [`Cell`].
+pub(crate) const PER_CELL: usize = 4;
+
+/// Cells in which [`Prospects`] remembers what it saw. Beyond it, it starts anew, and admits more than it has to.
+const CELLS: usize = 1 << 12;
+
+/// Says early of a trace whether a reservoir that holds [`PER_CELL`] of a cell can still want it, so that the others
+/// need not be held until they are offered: all that belong to the lowest [`rank`]s seen so far of one of their cells.
+#[derive(Debug, Default)]
+pub(crate) struct Prospects {
+    lowest: HashMap<Cell, [u64; PER_CELL]>,
+}
+
+impl Prospects {
+    pub(crate) fn admit(&mut self, trace: TraceId, cells: impl IntoIterator<Item = Cell>) -> bool {
+        let rank = rank(trace);
+        let mut admitted = false;
+        for cell in cells {
+            if self.lowest.len() >= CELLS && !self.lowest.contains_key(&cell) {
+                self.lowest.clear();
+            }
+            // What was not seen yet ranks highest.
+            let lowest = self.lowest.entry(cell).or_insert([u64::MAX; PER_CELL]);
+            if let Some(highest) = lowest.iter_mut().max().filter(|highest| rank < **highest) {
+                *highest = rank;
+                admitted = true;
+            }
         }
+        admitted
     }
 }
 
@@ -187,9 +222,7 @@ impl TraceReservoir {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::op::Operations;
-    use super::super::reduce::reduce;
-    use super::super::testing::request;
+    use super::super::testing::{request, span};
     use super::*;
 
     fn cell(step: &str, minute: u64, band: u32) -> Cell {
@@ -216,14 +249,14 @@ mod tests {
     fn requests_of_a_step_and_minute_within_a_factor_of_two_share_a_cell() {
         let of = |start_s: u64, millis: u64| {
             let start = start_s * 1_000_000_000;
-            let spans = [request(1, "r").at(start, start + millis * 1_000_000)];
-            let reduced = reduce(&spans, &mut Operations::default());
-            Cell::of(&reduced.paths[0])
+            Cell::of(&request(1, "r").at(start, start + millis * 1_000_000)).unwrap()
         };
         assert_eq!(of(60, 17), of(119, 32));
         assert_ne!(of(60, 17), of(120, 17));
         assert_ne!(of(60, 17), of(60, 34));
         assert_eq!(of(0, 0).band, 0);
+        assert_eq!(Cell::of(&span(1).load(LoadRole::Iteration)), None);
+        assert_eq!(Cell::of(&span(1)), None);
     }
 
     #[test]
@@ -274,6 +307,37 @@ mod tests {
             Decision::Keep
         );
         assert_eq!(reservoir.size(&cell("rare", 0, 3)), 1);
+    }
+
+    #[test]
+    fn all_that_a_reservoir_keeps_is_admitted_and_little_else() {
+        let mut prospects = Prospects::default();
+        let mut reservoir = TraceReservoir::new(u64::MAX, PER_CELL);
+        let mut all = TraceReservoir::new(u64::MAX, PER_CELL);
+        let (mut admitted, mut wanted) = (0, 0);
+        for id in 1..=10_000_u128 {
+            let cells = [cell("a", 0, 3), cell("b", 0, (id % 2) as u32)];
+            let kept = all.offer(TraceId(id), 1, cells[..1].to_vec()) != Decision::Refuse;
+            if prospects.admit(TraceId(id), cells.clone()) {
+                admitted += 1;
+                reservoir.offer(TraceId(id), 1, cells);
+            } else {
+                wanted += u32::from(kept);
+            }
+        }
+        assert_eq!(wanted, 0);
+        assert!((12..200).contains(&admitted), "{admitted}");
+        assert_eq!(reservoir.len(), 3 * PER_CELL, "each cell has its examples");
+    }
+
+    #[test]
+    fn prospects_of_ever_more_cells_take_no_more_room() {
+        let mut prospects = Prospects::default();
+        for minute in 0..3 * CELLS as u64 {
+            assert!(prospects.admit(TraceId(minute.into()), [cell("a", minute, 0)]));
+        }
+        assert!(prospects.lowest.len() <= CELLS);
+        assert!(!prospects.admit(TraceId(1), []));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Spans for the tests of this folder.
 
+use std::sync::Arc;
+
 use crate::model::id::{SpanId, TraceId};
 use crate::model::span::{LoadRole, LoadSpan, Span, SpanKind};
 use crate::model::stats::{Phase, StepKind};
@@ -69,13 +71,13 @@ impl Span {
     }
 
     pub(super) fn load(mut self, role: LoadRole) -> Self {
-        self.load =
-            Some(LoadSpan { role, scenario: "s".into(), phase: Phase::Load, weight: 1.0, expected: true });
+        let load = LoadSpan { role, scenario: "s".into(), phase: Phase::Load, weight: 1.0, expected: true };
+        self.load = Some(load.into());
         self
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut LoadSpan)) -> Self {
-        change(self.load.as_mut().expect("a span of the scenario process"));
+        change(Arc::make_mut(self.load.as_mut().expect("a span of the scenario process")));
         self
     }
 

@@ -24,7 +24,7 @@ impl Node<'_> {
 
     /// The step of the load that this span is, if it is one.
     pub(super) fn step(&self) -> Option<&LoadSpan> {
-        self.span.load.as_ref().filter(|load| matches!(load.role, LoadRole::Step { .. }))
+        self.span.load.as_deref().filter(|load| matches!(load.role, LoadRole::Step { .. }))
     }
 }
 

@@ -10,14 +10,12 @@ use crate::model::summarise::Joined;
 use crate::model::summary::Attribution;
 use crate::sys::fs::WholeFile;
 use crate::tool::analyse::attribute::Attributor;
-use crate::tool::analyse::reservoir::{Cell, Decision, TraceReservoir};
+use crate::tool::analyse::reservoir::{Cell, Decision, PER_CELL, TraceReservoir};
 use crate::tool::receive::archive::Archive;
 use crate::tool::receive::store::{CompletedTrace, RawSpan};
 
 /// How much of whole traces is held, as their senders encoded them.
 const HELD_BYTES: u64 = 64 << 20;
-/// Whole traces held of each step, minute and latency band.
-const HELD_EACH: usize = 4;
 
 /// The file of whole traces.
 pub(super) type SpanArchive = Archive<WholeFile>;
@@ -33,25 +31,26 @@ impl Collector {
     pub(super) fn new() -> Self {
         Self {
             attributor: Attributor::default(),
-            reservoir: TraceReservoir::new(HELD_BYTES, HELD_EACH),
+            reservoir: TraceReservoir::new(HELD_BYTES, PER_CELL),
             held: HashMap::new(),
         }
     }
 
     pub(super) fn take(&mut self, trace: CompletedTrace) {
         let reduced = self.attributor.reduce(&trace.spans);
-        let bytes = trace.raw.iter().map(RawSpan::size).sum();
-        match self.reservoir.offer(trace.id, bytes, reduced.paths.iter().map(Cell::of)) {
+        self.attributor.add(reduced);
+        let Some(raw) = trace.raw else { return };
+        let bytes = raw.iter().map(RawSpan::size).sum();
+        match self.reservoir.offer(trace.id, bytes, trace.spans.iter().filter_map(Cell::of)) {
             Decision::Refuse => {}
             Decision::Keep => {
-                self.held.insert(trace.id, trace.raw);
+                self.held.insert(trace.id, raw);
             }
             Decision::Replace(out) => {
                 out.iter().for_each(|id| drop(self.held.remove(id)));
-                self.held.insert(trace.id, trace.raw);
+                self.held.insert(trace.id, raw);
             }
         }
-        self.attributor.add(reduced);
     }
 
     /// Where the time of each step went.

@@ -33,6 +33,9 @@ use crate::tool::usage::Sampler;
 /// Nothing new for so long: every span that is under way has arrived, where nobody sends seldom.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// How often the traces that are complete are taken in: they take room until then.
+const SWEEP: Duration = Duration::from_millis(200);
+
 /// What one binary measured.
 #[derive(Debug)]
 pub(super) struct Measured {
@@ -192,7 +195,7 @@ async fn accompany(
     collector: &mut Collector,
 ) -> (Result<Finished, DriveError>, Option<Problem>) {
     let mut driving = pin!(driving);
-    let mut sweep = interval(Duration::from_secs(1));
+    let mut sweep = interval(SWEEP);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut problem = None;
     loop {

@@ -13,12 +13,12 @@ use prost::Message;
 
 use crate::model::id::{RunId, SpanId, TraceId, TracePrefix};
 use crate::model::semconv;
-use crate::model::span::{LoadRole, LoadSpan, Span, SpanKind};
-use crate::model::stats::{Phase, StepKind};
+use crate::model::span::{Span, SpanKind};
 
 use super::redact;
-use super::store::{RawSpan, SpanStore, StoredSpan};
-use super::view::{Scalar, SpanView};
+use super::said::{Said, Sayings};
+use super::store::{Arrival, SpanStore};
+use super::view::SpanView;
 use super::wire::{self, Malformed, Origin};
 
 /// A span larger than this (or one whose resource and scope are) is not kept.
@@ -80,15 +80,16 @@ pub(super) struct Decoder {
     hasher: RandomState,
     /// The source of the last span, which mostly is that of the next one.
     last: Option<Arc<Source>>,
-    /// What the request under way has brought so far; nothing of it is stored before all of it is read.
-    taken: Vec<Taken>,
+    said: Sayings,
 }
 
-#[derive(Debug)]
-enum Taken {
-    Span(StoredSpan),
-    /// The trace cannot be kept whole.
-    Refused(TraceId),
+/// What one request held.
+#[derive(Debug, Default)]
+struct Read<'a> {
+    arrivals: Vec<Arrival<'a>>,
+    /// Traces that cannot be kept whole.
+    refused: Vec<TraceId>,
+    passed: Passed,
 }
 
 impl Decoder {
@@ -100,7 +101,7 @@ impl Decoder {
             sources: HashMap::new(),
             hasher: RandomState::new(),
             last: None,
-            taken: Vec::new(),
+            said: Sayings::default(),
         }
     }
 
@@ -111,44 +112,50 @@ impl Decoder {
         store: &mut SpanStore,
         now: Instant,
     ) -> Result<Passed, Malformed> {
-        self.taken.clear();
-        let mut passed = Passed::default();
+        let Read { arrivals, refused, passed } = self.read(request)?;
+        store.insert(arrivals, now);
+        refused.into_iter().for_each(|trace| store.refuse(trace));
+        Ok(passed)
+    }
+
+    fn read<'a>(&mut self, request: &'a [u8]) -> Result<Read<'a>, Malformed> {
+        let mut read = Read::default();
+        let mut last: Option<(Origin<'a>, Option<Arc<Source>>)> = None;
         wire::each_item(request, |origin, item| {
             let trace = id_of(wire::trace_id(item)?).map_or(0, u128::from_be_bytes);
             if trace != 0 && self.prefix.owns(TraceId(trace)) {
-                match self.take(TraceId(trace), origin, item)? {
-                    Some(taken) => self.taken.push(taken),
-                    None => passed.malformed += 1,
+                if item.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
+                    read.refused.push(TraceId(trace));
+                    return wire::check_fields(item);
+                }
+                let source = match &last {
+                    Some((of, source)) if of.is(origin) => source.clone(),
+                    _ => last.insert((*origin, self.source(origin))).1.clone(),
+                };
+                match self.take(TraceId(trace), source, item)? {
+                    Some(arrival) => read.arrivals.push(arrival),
+                    None => read.passed.malformed += 1,
                 }
                 return Ok(());
             }
+            let passed = &mut read.passed;
             let count = if trace == 0 { &mut passed.malformed } else { &mut passed.foreign };
             *count += 1;
             wire::check_fields(item)
         })?;
-        for taken in self.taken.drain(..) {
-            match taken {
-                Taken::Span(span) => store.insert(span, now),
-                Taken::Refused(trace) => store.refuse(trace),
-            }
-        }
-        Ok(passed)
+        Ok(read)
     }
 
     /// One span of this run; `None` if it is none.
-    fn take(
+    fn take<'a>(
         &mut self,
         trace: TraceId,
-        origin: &Origin<'_>,
-        bytes: &[u8],
-    ) -> Result<Option<Taken>, Malformed> {
-        if bytes.len() > SPAN_LIMIT || origin.len() > SPAN_LIMIT {
-            wire::check_fields(bytes)?;
-            return Ok(Some(Taken::Refused(trace)));
-        }
+        source: Option<Arc<Source>>,
+        bytes: &'a [u8],
+    ) -> Result<Option<Arrival<'a>>, Malformed> {
         let mut said = Said::default();
         let Some(view) = SpanView::read(bytes, |key, value| said.hear(key, value))? else { return Ok(None) };
-        let Some((id, source)) = span_id(view.id).zip(self.source(origin)) else { return Ok(None) };
+        let Some((id, source)) = span_id(view.id).zip(source) else { return Ok(None) };
         let span = Span {
             trace,
             id,
@@ -159,9 +166,9 @@ impl Decoder {
             start_ns: view.start_ns,
             end_ns: view.end_ns,
             error: view.error,
-            load: source.of_scenario.then(|| said.load_span(&mut self.names)),
+            load: source.of_scenario.then(|| self.said.share(&said, &mut self.names)),
         };
-        Ok(Some(Taken::Span(StoredSpan { span, raw: RawSpan { source, bytes: bytes.into() } })))
+        Ok(Some(Arrival { span, source, bytes }))
     }
 
     fn source(&mut self, origin: &Origin<'_>) -> Option<Arc<Source>> {
@@ -198,14 +205,14 @@ impl Decoder {
 
 /// Strings that occur again and again, each held once.
 #[derive(Debug, Default)]
-struct Names {
+pub(super) struct Names {
     shared: HashSet<Arc<str>>,
     /// By names as they came, what they are without secrets.
     redacted: HashMap<Box<str>, Arc<str>>,
 }
 
 impl Names {
-    fn share(&mut self, name: &str) -> Arc<str> {
+    pub(super) fn share(&mut self, name: &str) -> Arc<str> {
         let cut = (0..=NAME_LIMIT.min(name.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
         let name = &name[..cut];
         if let Some(shared) = self.shared.get(name) {
@@ -254,68 +261,6 @@ fn kind(kind: i32) -> SpanKind {
     }
 }
 
-/// What a span of the scenario process says of itself, as far as it has been read. Of attributes that come twice, the
-/// first counts.
-#[derive(Debug, Default)]
-struct Said<'a> {
-    role: Option<Scalar<'a>>,
-    step: Option<Scalar<'a>>,
-    step_kind: Option<Scalar<'a>>,
-    scenario: Option<Scalar<'a>>,
-    phase: Option<Scalar<'a>>,
-    weight: Option<Scalar<'a>>,
-    expected: Option<Scalar<'a>>,
-}
-
-impl<'a> Said<'a> {
-    fn hear(&mut self, key: &str, value: Scalar<'a>) {
-        let heard = match key {
-            semconv::ROLE => &mut self.role,
-            semconv::STEP => &mut self.step,
-            semconv::STEP_KIND => &mut self.step_kind,
-            semconv::SCENARIO => &mut self.scenario,
-            semconv::PHASE => &mut self.phase,
-            semconv::WEIGHT => &mut self.weight,
-            semconv::EXPECTED => &mut self.expected,
-            _ => return,
-        };
-        heard.get_or_insert(value);
-    }
-
-    /// What says nothing of its role is the author's own span.
-    fn load_span(&self, names: &mut Names) -> LoadSpan {
-        let text = |value: Option<Scalar<'a>>| match value {
-            Some(Scalar::Text(text)) => Some(text),
-            _ => None,
-        };
-        let step = text(self.step).zip(text(self.step_kind).and_then(step_kind));
-        let role = match (text(self.role), step) {
-            (Some("iteration"), _) => LoadRole::Iteration,
-            (Some("step") | None, Some((name, kind))) => LoadRole::Step { kind, name: names.share(name) },
-            _ => LoadRole::Author,
-        };
-        let weight = match self.weight {
-            Some(Scalar::Double(weight)) if weight.is_finite() && weight >= 0.0 => weight,
-            _ => 0.0,
-        };
-        LoadSpan {
-            role,
-            scenario: names.share(text(self.scenario).unwrap_or_default()),
-            phase: text(self.phase).and_then(Phase::named).unwrap_or(Phase::Load),
-            weight,
-            expected: self.expected == Some(Scalar::Bool(true)),
-        }
-    }
-}
-
-fn step_kind(text: &str) -> Option<StepKind> {
-    match text {
-        "request" => Some(StepKind::Request),
-        "step" => Some(StepKind::Step),
-        _ => None,
-    }
-}
-
 fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
     attributes.iter().find(|attribute| attribute.key == key)?.value.as_ref()?.value.as_ref()
 }
@@ -335,7 +280,10 @@ pub(super) mod tests {
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span as ProtoSpan, Status};
 
     use super::super::store::QUIET;
+    use super::super::store::tests::StoredSpan;
     use super::*;
+    use crate::model::span::{LoadRole, LoadSpan};
+    use crate::model::stats::{Phase, StepKind};
     use crate::sys::clock;
 
     pub(in crate::tool::receive) const PREFIX: u32 = 0xdead_beef;
@@ -396,15 +344,13 @@ pub(super) mod tests {
     }
 
     fn decode(request: &ExportTraceServiceRequest) -> (Vec<StoredSpan>, Passed, SpanStore) {
+        let bytes = request.encode_to_vec();
         let mut store = SpanStore::new(64 << 20, QUIET);
-        let passed =
-            Decoder::new(run(), prefix()).ingest(&request.encode_to_vec(), &mut store, clock::now()).unwrap();
-        let traces = store.take_all();
-        let spans = traces
-            .into_iter()
-            .flat_map(|trace| trace.spans.into_iter().zip(trace.raw))
-            .map(|(span, raw)| StoredSpan { span, raw })
-            .collect();
+        let mut decoder = Decoder::new(run(), prefix());
+        let passed = decoder.ingest(&bytes, &mut store, clock::now()).unwrap();
+        let kept: Vec<_> = store.take_all().into_iter().flat_map(|trace| trace.spans).collect();
+        let arrivals = decoder.read(&bytes).unwrap().arrivals.into_iter();
+        let spans = arrivals.filter(|arrival| kept.contains(&arrival.span)).map(StoredSpan::from).collect();
         (spans, passed, store)
     }
 
@@ -421,6 +367,11 @@ pub(super) mod tests {
     pub(in crate::tool::receive) fn iteration(trace: u64, id: u64) -> StoredSpan {
         let attributes = vec![string(semconv::ROLE, "iteration")];
         single(&of_scenario(vec![ProtoSpan { attributes, ..proto(trace, id, "iteration") }]))
+    }
+
+    pub(in crate::tool::receive) fn request_span(trace: u64, id: u64) -> StoredSpan {
+        let attributes = vec![string(semconv::STEP, "GET /users"), string(semconv::STEP_KIND, "request")];
+        single(&of_scenario(vec![ProtoSpan { attributes, ..proto(trace, id, "GET /users") }]))
     }
 
     #[test]
@@ -480,7 +431,7 @@ pub(super) mod tests {
                 weight: 2.5,
                 expected: true,
             };
-            assert_eq!(single(&of_scenario(vec![sent.clone()])).span.load, Some(want));
+            assert_eq!(single(&of_scenario(vec![sent.clone()])).span.load.as_deref(), Some(&want));
             assert_eq!(
                 single(&of_service(vec![sent])).span.load,
                 None,
@@ -500,7 +451,7 @@ pub(super) mod tests {
             let attributes = vec![attribute(semconv::WEIGHT, weight)];
             let sent = ProtoSpan { attributes, ..proto(1, 1, "a") };
             let load = single(&of_scenario(vec![sent])).span.load.unwrap();
-            assert_eq!((load.weight, load.role), (0.0, LoadRole::Author));
+            assert_eq!((load.weight, load.role.clone()), (0.0, LoadRole::Author));
         }
     }
 
@@ -564,7 +515,8 @@ pub(super) mod tests {
         assert!(decoder.sources.len() <= SOURCES);
         for trace in store.take_all() {
             assert!(Arc::ptr_eq(&trace.spans[0].name, &trace.spans[1].name));
-            assert!(Arc::ptr_eq(&trace.raw[0].source, &trace.raw[1].source));
+            let raw = trace.raw.unwrap();
+            assert!(Arc::ptr_eq(&raw[0].source, &raw[1].source));
         }
         for index in 0..=INTERNED {
             decoder.names.share_redacted(&index.to_string());

@@ -5,8 +5,10 @@ pub(crate) mod archive;
 mod counts;
 mod decode;
 pub(crate) mod forward;
+mod gone;
 mod json;
 pub(crate) mod redact;
+mod said;
 mod server;
 pub(crate) mod signal;
 pub(crate) mod store;
@@ -138,8 +140,8 @@ impl Receiver {
         self.shared.ingest(|ingest| ingest.store.progress())
     }
 
-    /// Hands over the traces that are complete at `now`. To be called about once a second: what is complete takes room
-    /// until then.
+    /// Hands over the traces that are complete at `now`. To be called some times a second: what is complete takes
+    /// room until then.
     pub(crate) fn sweep(&self, now: Instant, mut sink: impl FnMut(CompletedTrace)) {
         loop {
             // Some at a time: spans come in meanwhile, and what was taken is still in the cache when it is looked at.

@@ -28,7 +28,20 @@ pub(super) enum Value<'a> {
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
+    #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
+        // Keys and lengths have one byte, nearly always.
+        match self.0.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.0 = rest;
+                Ok(byte.into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    #[cold]
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         const TOO_LARGE: Malformed = Malformed("a number has more than 64 bits");
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -42,6 +55,7 @@ impl<'a> Fields<'a> {
         Err(TOO_LARGE)
     }
 
+    #[inline]
     fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = usize::try_from(length)
             .ok()
@@ -51,6 +65,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
+    #[inline]
     fn field(&mut self) -> Result<(u32, Value<'a>), Malformed> {
         let key =
             u32::try_from(self.varint()?).map_err(|_| Malformed("a field number has more than 29 bits"))?;
@@ -75,6 +90,7 @@ impl<'a> Fields<'a> {
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u32, Value<'a>), Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
             return None;
@@ -87,14 +103,16 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The last of the fields `number` that is bytes; empty if there is none.
-fn bytes_field(message: &[u8], number: u32) -> Result<&[u8], Malformed> {
-    let mut found: &[u8] = &[];
+/// Of each of the fields `numbers` the last one, as bytes; empty if there is none.
+fn bytes_fields<const N: usize>(message: &[u8], numbers: [u32; N]) -> Result<[&[u8]; N], Malformed> {
+    let mut found: [&[u8]; N] = [&[]; N];
     for field in Fields(message) {
-        match field? {
-            (at, Value::Bytes(bytes)) if at == number => found = bytes,
-            (at, _) if at == number => return Err(Malformed("a number where a message belongs")),
-            _ => {}
+        let (number, value) = field?;
+        if let Some(at) = numbers.iter().position(|wanted| *wanted == number) {
+            let Value::Bytes(bytes) = value else {
+                return Err(Malformed("a number where a message belongs"));
+            };
+            found[at] = bytes;
         }
     }
     Ok(found)
@@ -126,6 +144,14 @@ pub(super) struct Origin<'a> {
 }
 
 impl Origin<'_> {
+    /// Whether it is the same place in the same message, which says that it is equal without comparing it.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.resource, other.resource)
+            && std::ptr::eq(self.resource_schema, other.resource_schema)
+            && std::ptr::eq(self.scope, other.scope)
+            && std::ptr::eq(self.scope_schema, other.scope_schema)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.resource.len() + self.resource_schema.len() + self.scope.len() + self.scope_schema.len()
     }
@@ -139,11 +165,9 @@ pub(super) fn each_item<'a>(
     mut visit: impl FnMut(&Origin<'a>, &'a [u8]) -> Result<(), Malformed>,
 ) -> Result<(), Malformed> {
     each(request, 1, |of_resource| {
-        let resource = bytes_field(of_resource, 1)?;
-        let resource_schema = bytes_field(of_resource, 3)?;
+        let [resource, resource_schema] = bytes_fields(of_resource, [1, 3])?;
         each(of_resource, 2, |of_scope| {
-            let scope = bytes_field(of_scope, 1)?;
-            let scope_schema = bytes_field(of_scope, 3)?;
+            let [scope, scope_schema] = bytes_fields(of_scope, [1, 3])?;
             let origin = Origin { resource, resource_schema, scope, scope_schema };
             each(of_scope, 2, |item| visit(&origin, item))
         })
@@ -165,7 +189,7 @@ pub(super) fn trace_id(span: &[u8]) -> Result<&[u8], Malformed> {
     // Encoders write fields in order, so the first field is the one, nearly always.
     match Fields(span).next().transpose()? {
         Some((1, Value::Bytes(id))) => Ok(id),
-        _ => bytes_field(span, 1),
+        _ => bytes_fields(span, [1]).map(|[id]| id),
     }
 }
 
