@@ -229,7 +229,11 @@ mod tests {
             ("orders", "p(95)<1s", "it has count, rate"),
             ("render{teir:x}", "max<1", "did you mean `tier`?"),
             ("http_reqs{flow:bye}", "count>1", "the mix `s` has no flow `bye`; did you mean `buy`?"),
-            ("vus{flow:buy}", "value>1", "no tag `flow`; there are scenario; only the flows of a mix have it"),
+            (
+                "vus{flow:buy}",
+                "value>1",
+                "no tag `flow`; there are scenario; only the flows of a mix have it",
+            ),
             ("http_reqs{size:x}", "count>1", ".declare_tag(\"size\")"),
             ("vus{tier:x}", "value>1", "no tag `tier`"),
             ("checks{status:200}", "rate>1", "no tag `status`"),

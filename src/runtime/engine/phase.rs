@@ -111,7 +111,7 @@ pub(crate) fn run(plan: &PhasePlan, stop: &dyn Fn() -> bool, observer: &mut dyn 
         let (to_worker, from_phase) = unbounded_channel();
         commands.push(to_worker);
         let (work, reports, place) = (work.clone(), reports.clone(), Place { worker, workers: plan.workers });
-        let run = move || worker::run(place, &work, from_phase, &reports);
+        let run = move || worker::run(place, work, from_phase, &reports);
         match thread::Builder::new().name(format!("load-{worker}")).spawn(run) {
             Ok(thread) => threads.push(thread),
             Err(error) => {

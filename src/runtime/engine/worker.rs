@@ -90,21 +90,30 @@ pub(super) struct Place {
     pub(super) workers: usize,
 }
 
-/// Runs a worker on this thread until it is told to exit.
+/// Runs a worker on this thread until it is told to exit, and tells its last word once nothing is left of its users: who
+/// hears it may tear down what they shared.
 pub(super) fn run(
+    place: Place,
+    work: Vec<Work>,
+    commands: UnboundedReceiver<Command>,
+    reports: &Sender<Report>,
+) {
+    let last = last_word(place, &work, commands, reports);
+    drop(work);
+    tell(reports, last);
+}
+
+fn last_word(
     place: Place,
     work: &[Work],
     commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
-) {
+) -> Report {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(serve(place, work, commands, reports)),
-        Err(error) => tell(
-            reports,
-            Report::Broken { message: format!("cannot start a worker thread's runtime: {error}") },
-        ),
+        Err(error) => Report::Broken { message: format!("cannot start a worker thread's runtime: {error}") },
     }
 }
 
@@ -132,7 +141,7 @@ async fn serve(
     work: &[Work],
     mut commands: UnboundedReceiver<Command>,
     reports: &Sender<Report>,
-) {
+) -> Report {
     // Each slot has a row for its load and one for its warm-up.
     let recordings = work.iter().chain(work).map(|work| work.users.recording());
     let shard = Rc::new(RefCell::new(Shard::new(recordings, clock::now())));
@@ -211,7 +220,7 @@ async fn serve(
         life.abort();
         let _ = life.await;
     }
-    tell(reports, Report::HungUp { worker, stats: take(), signs });
+    Report::HungUp { worker, stats: take(), signs }
 }
 
 impl Crew {
