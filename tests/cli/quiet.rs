@@ -52,8 +52,8 @@ fn the_same_binary_runs_when_it_is_told_to() {
             .env("LOADTEST_REFERENCE", "off")
             .env("LOADTEST_RUN", told)
             .end()
-            .prints(&["GET /latin1", "totals: 8 requests, 2 errors"]);
-        assert_eq!(server.seen().requests, 8, "two iterations of each scenario: {ended}");
+            .prints(&["GET /latin1", "totals: 10 requests, 2 errors"]);
+        assert_eq!(server.seen().requests, 10, "two iterations of each scenario: {ended}");
     }
 }
 
