@@ -2,7 +2,7 @@
 
 mod signs;
 
-pub(crate) use signs::{Busy, Signs, Throttled, Throttling, WorkerSigns};
+pub(crate) use signs::{Busy, SATURATED, Signs, Throttled, Throttling, WorkerSigns};
 
 use std::time::Duration;
 
@@ -19,8 +19,10 @@ struct Limit {
     invalid: f64,
 }
 
-/// CPU of one worker thread in its busiest second, of one core.
-const WORKER_CPU: Limit = Limit { warn: 0.80, invalid: 0.95 };
+/// CPU of one worker thread in its busiest second, of one core: from where on it is told.
+const WORKER_CPU: f64 = 0.80;
+/// Seconds in which a worker thread was saturated, of the measured time: a single one of a long load spoils few figures.
+const SATURATED_TIME: f64 = 0.05;
 /// Worker threads that did not hand over what they had measured.
 const BLOCKED: Limit = Limit { warn: 0.0, invalid: 0.0 };
 /// Time in which the control group of the scenario process was throttled, of the time in which that was counted.
@@ -249,16 +251,27 @@ fn blocked(judgement: &mut Judgement, workers: usize) {
 }
 
 fn worker_cpu(judgement: &mut Judgement, workers: &[WorkerSigns]) {
-    let all = workers.iter().filter_map(|worker| worker.busiest);
-    let Some(busiest) = all.max_by(|one, other| one.cpu.total_cmp(&other.cpu)) else { return };
-    judgement.add(WORKER_CPU.level(busiest.cpu), "generator-cpu", |consequence| {
+    let level = |worker: &WorkerSigns, busiest: Busy| match busiest.cpu {
+        _ if worker.saturated > SATURATED_TIME => Level::Invalid,
+        cpu if cpu > WORKER_CPU => Level::Doubtful,
+        _ => Level::Fine,
+    };
+    let all = workers.iter().filter_map(|worker| {
+        worker.busiest.map(|busiest| (level(worker, busiest), busiest, worker.saturated))
+    });
+    let worst =
+        all.max_by(|(one, busy, _), (other, busier, _)| one.cmp(other).then(busy.cpu.total_cmp(&busier.cpu)));
+    let Some((level, busiest, saturated)) = worst else { return };
+    judgement.add(level, "generator-cpu", |consequence| {
         format!(
             "a worker thread of the generator used {} of a core for {:.1} s, from {:.0} s of the measured time on (its \
-             busiest second), so that {consequence}; use fewer virtual users, more worker threads, or a machine for the \
-             generator alone.",
+             busiest second), and more than {} of it for {} of the time, so that {consequence}; use fewer virtual users, \
+             more worker threads, or a machine for the generator alone.",
             percent(busiest.cpu),
             busiest.length.as_secs_f64(),
-            busiest.from.as_secs_f64()
+            busiest.from.as_secs_f64(),
+            percent(SATURATED),
+            percent(saturated)
         )
     });
 }
@@ -416,16 +429,32 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_worker_thread_decides() {
-        for (cpu, want) in [(0.8, Fine), (0.81, Doubtful), (0.95, Doubtful), (0.96, Invalid)] {
+    fn the_worst_worker_thread_decides() {
+        for (cpu, saturated, want) in [
+            (0.8, 0.0, Fine),
+            (0.81, 0.0, Doubtful),
+            (0.95, 0.0, Doubtful),
+            // One second of a minute, and of ten.
+            (0.96, 1.0 / 60.0, Doubtful),
+            (0.96, 0.1, Invalid),
+        ] {
             let busy = |cpu| Busy { cpu, from: Duration::from_secs(12), length: Duration::from_millis(1040) };
-            let worker = |cpu: Option<f64>| WorkerSigns { busiest: cpu.map(busy), ..WorkerSigns::default() };
-            let workers = vec![worker(Some(0.1)), worker(Some(cpu)), worker(None)];
+            let worker = |cpu: Option<f64>, saturated| WorkerSigns {
+                busiest: cpu.map(busy),
+                saturated,
+                ..WorkerSigns::default()
+            };
+            // One that was busier for a moment does not hide it.
+            let other = if want == Invalid { Some(0.99) } else { Some(0.1) };
+            let workers = vec![worker(other, 0.01), worker(Some(cpu), saturated), worker(None, 0.0)];
             let judgement = judged(&Signs { workers, ..Signs::default() });
             assert_eq!(level(&judgement, "generator-cpu"), want, "{cpu}");
             if let Some(warning) = judgement.warnings.first() {
-                let words = "of a core for 1.0 s, from 12 s of the measured time on (its busiest second)";
-                assert!(warning.message.contains(words), "{warning:?}");
+                let words = format!(
+                    "{:.0}% of a core for 1.0 s, from 12 s of the measured time on (its busiest second)",
+                    cpu * 100.0
+                );
+                assert!(warning.message.contains(&words), "{warning:?}");
             }
         }
     }
@@ -504,7 +533,7 @@ mod tests {
         let requests = sample::stats().load[sample::SCENARIO].requests();
         let median = requests.latency.percentile(50.0).unwrap().nanos / 1_000_000;
         assert!(median > 100, "beyond what is noise in any case: {median} ms");
-        let worker = |lag| WorkerSigns { busiest: None, lag };
+        let worker = |lag| WorkerSigns { lag, ..WorkerSigns::default() };
         for (late, want) in [(median / 10 - 1, Fine), (median / 10 + 2, Doubtful), (median, Doubtful)] {
             let workers = vec![worker(lag(&[1, 2, 1])), worker(lag(&[1, late]))];
             let judgement = judged(&Signs { workers, ..Signs::default() });
@@ -524,8 +553,10 @@ mod tests {
         fast.steps.values_mut().for_each(|step| step.latency = lag(&[1]));
         stats.load.insert(sample::SCENARIO.to_owned(), fast);
         for (late, want) in [(10, Fine), (11, Doubtful)] {
-            let signs =
-                Signs { workers: vec![WorkerSigns { busiest: None, lag: lag(&[late]) }], ..Signs::default() };
+            let signs = Signs {
+                workers: vec![WorkerSigns { lag: lag(&[late]), ..WorkerSigns::default() }],
+                ..Signs::default()
+            };
             let judgement =
                 judge(&[BinaryRun { package: "p", scenarios: &infos, stats: &stats, signs: &signs }]);
             assert_eq!(level(&judgement, "generator-loop"), want, "{late}");

@@ -24,12 +24,17 @@ pub(crate) struct Signs {
     pub(crate) starved: Duration,
 }
 
+/// A thread that has more of a CPU than this in a second could hardly have done more in it.
+pub(crate) const SATURATED: f64 = 0.95;
+
 /// What was seen of one worker thread of the load.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct WorkerSigns {
     /// When it had most CPU time; `None` where the OS does not tell.
     pub(crate) busiest: Option<Busy>,
+    /// The part of the measured time that is in seconds with more of a CPU than [`SATURATED`], 0 to 1.
+    pub(crate) saturated: f64,
     /// How late its loop was to look at a timer, ten times a second.
     pub(crate) lag: Latency,
 }

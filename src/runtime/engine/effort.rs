@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::health::Busy;
+use crate::model::health::{Busy, SATURATED};
 use crate::sys::clock;
 
 /// What is shorter is counted with what follows: for a moment any thread is busy.
@@ -15,6 +15,7 @@ pub(super) struct Effort {
     /// The last look that ended a second.
     last: Look,
     busiest: Option<Busy>,
+    saturated: Duration,
 }
 
 /// At an instant, the CPU time that the thread has had; `None` where nobody tells.
@@ -33,7 +34,7 @@ impl Look {
 
 impl Effort {
     pub(super) fn begin(first: Look) -> Self {
-        Self { begun: first.at, last: first, busiest: None }
+        Self { begun: first.at, last: first, busiest: None, saturated: Duration::ZERO }
     }
 
     pub(super) fn look(&mut self, now: Look) {
@@ -42,13 +43,14 @@ impl Effort {
         }
     }
 
-    /// The busiest second; of what is shorter than one, the whole.
-    pub(super) fn end(mut self, now: Look) -> Option<Busy> {
+    /// The busiest second (of what is shorter than one, the whole), and the part of the time that it was saturated.
+    pub(super) fn end(mut self, now: Look) -> (Option<Busy>, f64) {
         self.look(now);
         if self.busiest.is_none() {
             self.count(now);
         }
-        self.busiest
+        let whole = now.at.saturating_duration_since(self.begun).as_secs_f64();
+        (self.busiest, self.saturated.as_secs_f64() / whole.max(f64::MIN_POSITIVE))
     }
 
     fn count(&mut self, now: Look) {
@@ -59,6 +61,9 @@ impl Effort {
             from: self.last.at.saturating_duration_since(self.begun),
             length,
         });
+        if busy.is_some_and(|busy| busy.cpu > SATURATED) {
+            self.saturated += length;
+        }
         let found = self.busiest.into_iter().chain(busy);
         self.busiest = found.reduce(|busiest, other| if other.cpu > busiest.cpu { other } else { busiest });
         self.last = now;
@@ -75,13 +80,18 @@ mod tests {
 
     /// Of looks at these times, with so much CPU time had until then, in milliseconds: share in percent, from, length.
     fn busiest(looks: &[(u64, u64)]) -> Option<(u64, u64, u64)> {
+        let (busiest, _) = ended(looks);
+        let Busy { cpu, from, length } = busiest?;
+        Some(((cpu * 100.0).round() as u64, from.as_millis() as u64, length.as_millis() as u64))
+    }
+
+    fn ended(looks: &[(u64, u64)]) -> (Option<Busy>, f64) {
         let start = clock::now();
         let mut looks = looks.iter().map(|(at, cpu)| Look { at: start + ms(*at), cpu: Some(ms(*cpu)) });
-        let (first, last) = (looks.next()?, looks.next_back()?);
+        let (first, last) = (looks.next().unwrap(), looks.next_back().unwrap());
         let mut effort = Effort::begin(first);
         looks.for_each(|look| effort.look(look));
-        let Busy { cpu, from, length } = effort.end(last)?;
-        Some(((cpu * 100.0).round() as u64, from.as_millis() as u64, length.as_millis() as u64))
+        effort.end(last)
     }
 
     #[test]
@@ -98,10 +108,17 @@ mod tests {
     }
 
     #[test]
+    fn seconds_in_which_it_could_hardly_do_more_are_a_part_of_the_time() {
+        let looks = [(0, 0), (1000, 960), (2000, 1900), (3000, 2890), (4000, 2900), (8000, 3000)];
+        let (_, saturated) = ended(&looks);
+        assert!((saturated - 0.25).abs() < 1e-9, "{saturated}");
+    }
+
+    #[test]
     fn where_nobody_tells_nothing_is_known() {
         let look = |at| Look { at, cpu: None };
         let start = clock::now();
-        assert_eq!(Effort::begin(look(start)).end(look(start + ms(2000))), None);
+        assert_eq!(Effort::begin(look(start)).end(look(start + ms(2000))), (None, 0.0));
     }
 
     #[test]
@@ -110,7 +127,7 @@ mod tests {
         let effort = Effort::begin(Look::now());
         let first = clock::thread_times().unwrap().cpu;
         while clock::thread_times().unwrap().cpu < first + ms(50) {}
-        let busy = effort.end(Look::now()).unwrap();
+        let busy = effort.end(Look::now()).0.unwrap();
         assert!(busy.cpu > 0.0 && busy.length.mul_f64(busy.cpu) >= ms(50), "{busy:?}");
     }
 }

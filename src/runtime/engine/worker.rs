@@ -214,7 +214,8 @@ async fn serve(
             }
         }
     }
-    let signs = Box::new(WorkerSigns { busiest: effort.end(Look::now()), lag: lag.take() });
+    let (busiest, saturated) = effort.end(Look::now());
+    let signs = Box::new(WorkerSigns { busiest, saturated, lag: lag.take() });
     // What still runs is cut off, and counts itself as such, before the last figures are handed over.
     for life in lives {
         life.abort();
