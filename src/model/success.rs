@@ -22,9 +22,7 @@ pub(crate) fn no_success(scenarios: &[Scenario]) -> Option<String> {
         None if interrupted > 0 => {
             format!("no iteration succeeded: {interrupted} were cut off before their end")
         }
-        None => {
-            in_warm_up(scenarios).unwrap_or_else(|| "no iteration succeeded: none was started".to_owned())
-        }
+        None => in_warm_up(scenarios).unwrap_or_else(|| "no iteration succeeded: none ended".to_owned()),
     })
 }
 

@@ -496,7 +496,7 @@ mod tests {
         for (stats, words) in [
             (&refused, "600 failed, most often (599 times) with: connection refused"),
             (&cut_off, "20 were cut off"),
-            (&nothing, "none was started"),
+            (&nothing, "none ended"),
         ] {
             let binary = BinaryRun { package: "p", scenarios: &infos, stats, signs: &NOTHING_SEEN };
             let summary = of(&[binary], valid(), Vec::new());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::event::Warning;
 use super::http::{GENERATOR_ADDRESS, GENERATOR_DESCRIPTORS, GENERATOR_MEMORY, GENERATOR_TRUST};
 use super::latency::Latency;
+use super::load::LoadModel;
 use super::stats::{DropCause, RunStats, ScenarioStats};
 use super::summarise::BinaryRun;
 
@@ -140,10 +141,12 @@ pub(crate) fn judge(binaries: &[BinaryRun<'_>]) -> Judgement {
             lag.merge(&scenario.lag);
             start_lateness(&mut judgement, name, scenario);
             dropped_late(&mut judgement, name, scenario);
-            let users = scenarios.iter().find(|info| info.name == *name).map(|info| info.load.vus_max());
+            let load = scenarios.iter().find(|info| info.name == *name).map(|info| &info.load);
+            let most = load.map_or(scenario.vus_max, LoadModel::vus_max);
             let alone = stats.reference.get(name).and_then(|reference| reference.iteration.mean_nanos());
             let pool = Pool {
-                users: users.unwrap_or(scenario.vus_max),
+                at_first: load.map_or(most, LoadModel::vus_at_first),
+                users: most,
                 alone_ns: alone,
                 measured: stats.measured(name),
             };
@@ -184,6 +187,8 @@ fn dropped_late(judgement: &mut Judgement, name: &str, scenario: &ScenarioStats)
 
 /// What the users of an open model had to do.
 struct Pool {
+    /// Set up beforehand.
+    at_first: u32,
     /// At most.
     users: u32,
     /// Mean duration of an iteration in the reference phase.
@@ -203,7 +208,14 @@ fn dropped_for_want_of_users(name: &str, scenario: &ScenarioStats, pool: &Pool) 
     let alone = pool.alone_ns.map(needed);
     let loaded = scenario.iteration.mean_range().map(|(mean, _)| needed(mean));
     let most = f64::from(pool.users);
+    let were_added = |needed: f64| needed > f64::from(pool.at_first) && needed <= most;
     let reason = match (alone, loaded) {
+        (Some((needed, took)), _) | (None, Some((needed, took))) if were_added(needed) => format!(
+            "{} were set up beforehand, {rate:.1}/s of iterations that take {} keep {needed:.0} busy, and the others were \
+             added too late; give .pre_allocated_vus(…) as many as are needed",
+            pool.at_first,
+            millis(took)
+        ),
         (Some((needed, took)), _) if needed > most => format!(
             "there are too few users: {rate:.1}/s of iterations that take {} even alone keep {needed:.0} busy; raise \
              max_vus, or lower the rate",
@@ -384,7 +396,7 @@ fn times(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::model::http::is_generators_own;
-    use crate::model::load::LoadModel;
+    use crate::model::load::Open;
     use crate::model::sample;
     use crate::model::stats::{StepKey, StepKind, StepStats};
 
@@ -565,8 +577,23 @@ mod tests {
 
     /// What is said of a scenario of an open model whose only step always took so long, over 10 s, with 50 users.
     fn open(latency_ms: u64, alone_ms: Option<u64>, edit: impl Fn(&mut ScenarioStats)) -> Judgement {
+        open_with(50, latency_ms, alone_ms, edit)
+    }
+
+    /// With so many of the 50 users set up beforehand.
+    fn open_with(
+        at_first: u32,
+        latency_ms: u64,
+        alone_ms: Option<u64>,
+        edit: impl Fn(&mut ScenarioStats),
+    ) -> Judgement {
         let mut infos = sample::infos();
-        infos[0].load = LoadModel::ConstantVus { vus: 50, duration: Duration::from_secs(10) };
+        infos[0].load = LoadModel::ConstantArrivalRate {
+            rate: 100.0,
+            per: Duration::from_secs(1),
+            duration: Duration::from_secs(10),
+            open: Open { pre_allocated_vus: Some(at_first), max_vus: Some(50), ..Open::default() },
+        };
         let of = |millis: u64| {
             let mut scenario = ScenarioStats { iteration: lag(&[millis]), ..ScenarioStats::default() };
             let step = StepStats { latency: lag(&[millis]), ..StepStats::default() };
@@ -619,8 +646,8 @@ mod tests {
     #[test]
     fn arrivals_without_a_user_say_whether_the_system_or_the_number_of_users_is_to_blame() {
         // 1000 arrivals in 10 s: 100/s, so that 50 users can do with 500 ms each.
-        let said = |latency_ms, alone_ms| {
-            let judgement = open(latency_ms, alone_ms, |scenario| {
+        let said_with = |at_first, latency_ms, alone_ms| {
+            let judgement = open_with(at_first, latency_ms, alone_ms, |scenario| {
                 (scenario.iterations, scenario.interrupted_iterations) = (880, 20);
                 scenario.drop_arrivals(DropCause::Pool, 100);
             });
@@ -633,6 +660,7 @@ mod tests {
             );
             message
         };
+        let said = |latency_ms, alone_ms| said_with(50, latency_ms, alone_ms);
         let text = said(700, Some(600));
         assert!(
             text.contains("too few users: 100.0/s of iterations that take 600.0 ms even alone keep 60 busy"),
@@ -651,5 +679,10 @@ mod tests {
                 .contains("either the system is too slow for the rate, or there are too few users")
         );
         assert!(said(300, None).contains("keep only 30 busy on average"));
+        let added = "3 were set up beforehand, 100.0/s of iterations that take 200.0 ms keep 20 busy";
+        for text in [said_with(3, 200, None), said_with(3, 700, Some(200))] {
+            assert!(text.contains(added) && text.contains(".pre_allocated_vus"), "{text}");
+        }
+        assert!(said_with(3, 200, Some(20)).contains("the system was too slow for the rate"));
     }
 }
